@@ -1,3 +1,4 @@
+import type { z } from "zod";
 import { DomainError } from "../domain/kernel/errors.ts";
 import { isLongJson, refuseHostile } from "../domain/kernel/hostile-json.ts";
 import { ignoredFields } from "../domain/kernel/json.ts";
@@ -56,24 +57,17 @@ export const readScoreItems = (items: readonly unknown[]): Promise<ScoreItem[]> 
   mapInSlices(items, readScoreItem);
 
 const readScoreItem = (item: unknown): ScoreItem => {
-  try {
-    refuseHostile("", item);
-  } catch (error) {
-    if (error instanceof DomainError) return { problem: error.message };
-    throw error;
-  }
+  const hostile = hostileProblem(item);
+  if (hostile !== undefined) return { problem: hostile };
   const read = SubmittedScore.safeParse(item);
-  if (!read.success) {
-    return { problem: firstProblem(read.error) };
-  }
-  const { occurredAt, ...submission } = read.data;
-  return {
-    submission: {
-      ...submission,
-      occurredAt: occurredAt === undefined ? undefined : new Date(occurredAt),
-    },
-  };
+  return read.success ? { submission: submissionOf(read.data) } : { problem: firstProblem(read.error) };
 };
+
+/** Returns a score as it is recorded. */
+export const submissionOf = ({ occurredAt, ...given }: z.output<typeof SubmittedScore>): ScoreSubmission => ({
+  ...given,
+  occurredAt: occurredAt === undefined ? undefined : new Date(occurredAt),
+});
 
 /** Returns one result per item, in order; valid items get the result of their submission. */
 export const resultsInOrder = (items: readonly ScoreItem[], results: readonly BatchScore[]): BatchScore[] => {

@@ -30,11 +30,10 @@ import {
   updateApiKey,
 } from "../../domain/accounts/api-keys/api-keys.ts";
 import { Name } from "../../domain/accounts/tenants/tenant.ts";
-import { ROTATION_GRACE_SECONDS, ROTATION_GRACE_SECONDS_MAX } from "../../domain/kernel/limits.ts";
 import type { Work } from "../../domain/kernel/work.ts";
 import { requireVerifiedEmail } from "../access.ts";
 import { ExternalUserId } from "./player-bodies.ts";
-import { Flag } from "./bodies.ts";
+import { Flag, graceSeconds } from "./bodies.ts";
 
 const WsTokenBody = z.object({
   playerId: z
@@ -127,12 +126,7 @@ const ChangeBody = z.object({
 });
 
 const RotateBody = z.object({
-  gracePeriodSeconds: z
-    .int()
-    .min(0)
-    .max(ROTATION_GRACE_SECONDS_MAX)
-    .default(ROTATION_GRACE_SECONDS)
-    .meta({ description: "The old key works on for so long; 0 ends it at once" }),
+  gracePeriodSeconds: graceSeconds("The old key works on for so long; 0 ends it at once"),
   expiresAt: ExpiresAt.meta({ description: "Of the new key; default as the old one had it, null: never" }),
 });
 

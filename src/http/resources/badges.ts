@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { actorOf, ADMINS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
+import { actorOf } from "../../domain/kernel/caller.ts";
 import { PROGRESS_MAX, RARITIES } from "../../domain/evaluation/badges/badge.ts";
 import { TIERS_MAX } from "../../domain/kernel/limits.ts";
 import { HOLDER_ORDERS, listHolders } from "../../domain/economy/badges/rarity.ts";
@@ -14,8 +14,7 @@ import {
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import { revokeWithRewards } from "../../domain/revert/revoke-badge.ts";
-import { group } from "../route.ts";
-import { ByPlayer, causeOf, pageReply, Person, sortedBy } from "./bodies.ts";
+import { ByPlayer, causeOf, ofPathPlayer, onPlayers, pageReply, Person, sortedBy } from "./bodies.ts";
 
 const Time = z.iso.datetime().nullable();
 
@@ -57,9 +56,8 @@ const Holder = Person.extend({
 
 const Reason = z.string().min(1).max(255).optional();
 
-const common = group({ tag: "Badges", project: "caller" });
-const read = common.with({ access: { scope: "players:read", roles: EVERY_ROLE } });
-const write = common.with({ access: { scope: "players:write", roles: ADMINS } });
+const { read, write: writing } = onPlayers("Badges");
+const write = writing.with({ sharing: ofPathPlayer });
 
 const TAKEN = { description: "With takeRewards: what was taken back" };
 const RevokedBadge = PlayerBadgeBody.extend({
@@ -102,7 +100,6 @@ export const badgeRoutes = [
     },
   }),
   write.post("/players/{playerId}/badges/{badgeId}", "awardBadge", {
-    sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Award a badge to a player",
     description:
       "The tier, and those below it, with their rewards. " +
@@ -121,7 +118,6 @@ export const badgeRoutes = [
     },
   }),
   write.patch("/players/{playerId}/badges/{badgeId}", "progressBadge", {
-    sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Change a player's progress on a badge",
     description: "Tiers whose threshold is reached are awarded; a tier that is held stays.",
     body: Progress,

@@ -1,6 +1,5 @@
 import { z } from "zod";
-import type { App } from "../../app.ts";
-import { ADMINS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
+import type { Work } from "../../domain/kernel/work.ts";
 import { BALANCE_MAX } from "../../domain/evaluation/currencies/adjust.ts";
 import {
   type BalanceChange,
@@ -17,9 +16,8 @@ import { invalid } from "../../domain/kernel/errors.ts";
 import { IsoTime } from "../../domain/kernel/iso-time.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import { readPlayer } from "../../domain/progression/players/show.ts";
-import { group } from "../route.ts";
 import { LedgerEntryBody } from "./player-bodies.ts";
-import { causeOf } from "./bodies.ts";
+import { causeOf, ofPathPlayer, onPlayers } from "./bodies.ts";
 
 const Balance = z
   .object({
@@ -59,21 +57,18 @@ const Reference = z
   .meta({ description: "An order's number, say: serves a player once, whatever for" });
 const Changed = z.object({ balance: Balance, ledgerEntry: LedgerEntryBody });
 
-const common = group({ tag: "Balances", project: "caller" });
-const read = common.with({ access: { scope: "players:read", roles: EVERY_ROLE } });
-const write = common.with({ access: { scope: "players:write", roles: ADMINS } });
+const { read, write: writing } = onPlayers("Balances");
+const write = writing.with({ sharing: ofPathPlayer });
 
-const change = (
-  app: App,
+const change = async (
+  work: Work,
   { projectId, params }: { projectId: string; params: { playerId: string; currencyKey: string } },
   given: Omit<BalanceChange, "currencyKey">,
-) =>
-  app.transact(async (work) => {
-    const { playerId, currencyKey } = params;
-    const player = { projectId, id: playerId };
-    if (given.expiresAt && given.expiresAt <= work.now) throw invalid("expiresAt", "must be in the future");
-    return changeBalance(work, player, { ...given, currencyKey });
-  });
+) => {
+  const { playerId, currencyKey } = params;
+  if (given.expiresAt && given.expiresAt <= work.now) throw invalid("expiresAt", "must be in the future");
+  return changeBalance(work, { projectId, id: playerId }, { ...given, currencyKey });
+};
 
 export const balanceRoutes = [
   read.get("/players/{playerId}/balances", "listBalances", {
@@ -93,7 +88,6 @@ export const balanceRoutes = [
     },
   }),
   write.post("/players/{playerId}/balances/{currencyKey}/grant", "grantCurrency", {
-    sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Grant currency to a player",
     description:
       "To give coins, gems, or any other currency. Beyond maxBalance it is cut to what fits " +
@@ -112,9 +106,9 @@ export const balanceRoutes = [
     example: { amount: 100, reason: "Daily gift", reference: "gift-2026-01-31-user-1" },
     status: 201,
     response: Changed,
-    outside: (app, { projectId, params, caller, body: { expiresAt, ...body } }) =>
+    run: (work, { projectId, params, caller, body: { expiresAt, ...body } }) =>
       change(
-        app,
+        work,
         { projectId, params },
         {
           ...body,
@@ -124,7 +118,6 @@ export const balanceRoutes = [
       ),
   }),
   write.post("/players/{playerId}/balances/{currencyKey}/spend", "spendCurrency", {
-    sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Spend a player's currency",
     description:
       "To take coins, gems, or any other currency: all of the amount or, with 409 INSUFFICIENT_FUNDS, " +
@@ -133,8 +126,8 @@ export const balanceRoutes = [
     example: { amount: 30, reason: "Bought a hint", reference: "hint-4711" },
     status: 201,
     response: Changed,
-    outside: (app, { projectId, params, caller, body }) =>
-      change(app, { projectId, params }, { ...body, amount: -body.amount, cause: causeOf(caller) }),
+    run: (work, { projectId, params, caller, body }) =>
+      change(work, { projectId, params }, { ...body, amount: -body.amount, cause: causeOf(caller) }),
   }),
   write.post("/players/{playerId}/balances/{currencyKey}/holds", "holdCurrency", {
     sharing: ({ params }) => ({ player: params.playerId, isPlain: false }),

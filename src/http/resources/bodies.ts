@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { IsoTime } from "../../domain/kernel/iso-time.ts";
+import { ROTATION_GRACE_SECONDS, ROTATION_GRACE_SECONDS_MAX } from "../../domain/kernel/limits.ts";
 import {
   type Orders,
   type Page,
@@ -9,8 +10,8 @@ import {
   type PageQuery,
   sortsOf,
 } from "../../domain/kernel/paging.ts";
-import { Reply } from "../route.ts";
-import { actorOf, type Caller } from "../../domain/kernel/caller.ts";
+import { group, Reply } from "../route.ts";
+import { actorOf, ADMINS, type Caller, EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import { type Cause, CAUSE_KINDS } from "../../domain/kernel/events/events.ts";
 import type { Sharing } from "../../domain/kernel/shared-commits.ts";
 
@@ -134,11 +135,24 @@ export const pageReply = <K extends string, T, S = T>(
 /** Returns the cause recorded for an API caller's change to a player. */
 export const causeOf = (caller: Caller): Cause => ({ kind: "API", actor: actorOf(caller) });
 
+/** Operations on what players have: those of who may read it, and those of who may change it. */
+export const onPlayers = <const T extends string>(tag: T) => {
+  const common = group({ tag, project: "caller" });
+  return {
+    read: common.with({ access: { scope: "players:read", roles: EVERY_ROLE } }),
+    write: common.with({ access: { scope: "players:write", roles: ADMINS } }),
+  };
+};
+
 /** The sharing of changes of the player whom the path names. */
 export const ofPathPlayer = ({ params }: { params: { playerId: string } }): Sharing => ({
   player: params.playerId,
   isPlain: true,
 });
+
+/** How long an old secret works on beside its new one. */
+export const graceSeconds = (description: string) =>
+  z.int().min(0).max(ROTATION_GRACE_SECONDS_MAX).default(ROTATION_GRACE_SECONDS).meta({ description });
 
 /** How many there are of each of `names`. */
 export const countsOf = <K extends string>(names: readonly K[]) =>

@@ -1,9 +1,7 @@
 import { z } from "zod";
-import { ADMINS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import { LIVES_MAX, UNLIMITED_SECONDS_MAX } from "../../domain/evaluation/lives/lives.ts";
 import { changeLives, readLives } from "../../domain/economy/lives/operations.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
-import { group } from "../route.ts";
 import {
   BoostFactor,
   BoostSeconds,
@@ -15,7 +13,7 @@ import { boostPlayer, listBoosts, removeBoost } from "../../domain/economy/boost
 import { Boost, Lives } from "../../domain/kernel/events/shapes.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
 import { PATH_VALUES } from "../path-values.ts";
-import { causeOf, Deleted, deleted } from "./bodies.ts";
+import { causeOf, Deleted, deleted, ofPathPlayer, onPlayers } from "./bodies.ts";
 
 /** Lives as the API shows them. */
 export const LivesBody = Lives.extend({
@@ -39,8 +37,8 @@ const Grant = z
   )
   .meta({ example: { amount: 1 } });
 
-const lives = group({ tag: "Lives", project: "caller" });
-const writeLives = lives.with({ access: { scope: "players:write", roles: ADMINS } });
+const lives = onPlayers("Lives");
+const writeLives = lives.write.with({ response: LivesBody, sharing: ofPathPlayer });
 
 export const PlayerBoost = Boost.extend({
   applies: Boost.shape.applies.meta({ description: "xp, currency:{key} or score:{key of a leaderboard}" }),
@@ -49,12 +47,11 @@ export const PlayerBoost = Boost.extend({
   }),
 }).meta({ id: "PlayerBoost" });
 
-const common = group({ tag: "Boosts", project: "caller" });
-const write = common.with({ access: { scope: "players:write", roles: ADMINS } });
+const { read, write: writing } = onPlayers("Boosts");
+const write = writing.with({ sharing: ofPathPlayer });
 
 export const boostRoutes = [
-  lives.get("/players/{playerId}/lives", "getLives", {
-    access: { scope: "players:read", roles: EVERY_ROLE },
+  lives.read.get("/players/{playerId}/lives", "getLives", {
     summary: "Get a player's lives",
     description:
       "As they are now, refills included; null in a project without lives (`settings.lives.enabled`).",
@@ -63,25 +60,21 @@ export const boostRoutes = [
       readLives(work, await getPlayer(work, projectId, params.playerId)),
   }),
   writeLives.post("/players/{playerId}/lives/consume", "consumeLives", {
-    sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Take lives from a player",
     description: "409 INSUFFICIENT_LIVES takes none. While lives are unlimited it succeeds and takes none.",
     body: z.object({ amount: Amount.default(1), reason: Reason.default("consume") }),
     example: { amount: 1, reason: "Lost a round" },
-    response: LivesBody,
     run: async (work, { projectId, params, caller, body: { amount, reason } }) => {
       const player = { projectId, id: params.playerId };
       return changeLives(work, player, { amount: -amount, reason, cause: causeOf(caller) });
     },
   }),
   writeLives.post("/players/{playerId}/lives/grant", "grantLives", {
-    sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Give a player lives",
     description:
       "`amount` stops at the maximum unless the project allows more; `refill` fills up to it; " +
       "`unlimitedSeconds` adds to the time that is left of unlimited lives.",
     body: Grant,
-    response: LivesBody,
     run: async (work, { projectId, params, caller, body: { amount, refill, unlimitedSeconds, reason } }) => {
       const player = { projectId, id: params.playerId };
       const what = {
@@ -92,8 +85,7 @@ export const boostRoutes = [
       return changeLives(work, player, { ...what, reason, cause: causeOf(caller) });
     },
   }),
-  common.get("/players/{playerId}/boosts", "listPlayerBoosts", {
-    access: { scope: "players:read", roles: EVERY_ROLE },
+  read.get("/players/{playerId}/boosts", "listPlayerBoosts", {
     summary: "List a player's boosts",
     description: "The player's own, and the campaigns that are on for the player.",
     response: z.object({ data: z.array(PlayerBoost) }),
@@ -102,7 +94,6 @@ export const boostRoutes = [
     }),
   }),
   write.post("/players/{playerId}/boosts", "startPlayerBoost", {
-    sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Start a boost of a player",
     description:
       "Multiplies the player's gains from rules from now on. Beside boosts of the same key on the same " +
@@ -125,7 +116,6 @@ export const boostRoutes = [
     },
   }),
   write.delete("/players/{playerId}/boosts/{boostId}", "endPlayerBoost", {
-    sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "End a boost of a player",
     description: "The player's own; campaigns are archived, not ended for one player.",
     params: z.object({ playerId: PATH_VALUES.playerId, boostId: z.string().max(64) }),

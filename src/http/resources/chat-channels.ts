@@ -217,9 +217,9 @@ export const chatChannelRoutes = [
     body: NewChannel,
     status: 201,
     response: ChatChannelBody,
-    outside: (app, { projectId, body }) => {
+    run: (work, { projectId, body }) => {
       if (body.kind === "GROUP") throw invalid("kind", "GROUP is not available yet");
-      return app.transact((work) => createChannel(work, projectId, body));
+      return createChannel(work, projectId, body);
     },
   }),
   manage.patch("/chat/channels/{channelId}", "updateChatChannel", {

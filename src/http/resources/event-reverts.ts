@@ -131,10 +131,10 @@ export const eventRevertRoutes = [
     },
     status: 201,
     response: JobBody,
-    outside: (app, { projectId, body: { filter, ...body }, caller }) => {
+    run: (work, { projectId, body: { filter, ...body }, caller }) => {
       const { playerId: playerRef, ...others } = filter;
       const asked = { ...body, filter: { ...others, playerRef }, actor: actorOf(caller) };
-      return app.transact((work) => startBulkRevert(work, projectId, asked));
+      return startBulkRevert(work, projectId, asked);
     },
   }),
 ];

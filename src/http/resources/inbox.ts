@@ -1,14 +1,12 @@
 import { z } from "zod";
 import { IsoTime } from "../../domain/kernel/iso-time.ts";
-import { ADMINS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import { listInbox, readMessage, sendByHand, INBOX_ORDERS } from "../../domain/economy/inbox/inbox.ts";
 import { BODY_MAX, TITLE_MAX } from "../../domain/evaluation/inbox/send.ts";
 import { fitsBytes } from "../../domain/kernel/hostile-json.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
-import { group } from "../route.ts";
-import { causeOf, Flag, pageReply, sortedBy } from "./bodies.ts";
+import { causeOf, Flag, onPlayers, pageReply, sortedBy } from "./bodies.ts";
 
 /** Maximum bytes of `data` as JSON. */
 const DATA_MAX_BYTES = 8 * 1024;
@@ -43,9 +41,7 @@ const NewMessage = z
   })
   .meta({ example: { type: "news", title: "A new season", body: "It begins on Monday." } });
 
-const common = group({ tag: "Inbox", project: "caller" });
-const read = common.with({ access: { scope: "players:read", roles: EVERY_ROLE } });
-const write = common.with({ access: { scope: "players:write", roles: ADMINS } });
+const { read, write } = onPlayers("Inbox");
 
 export const inboxRoutes = [
   read.get("/players/{playerId}/inbox", "listInbox", {

@@ -1,12 +1,11 @@
 import { z } from "zod";
 import { EXTERNAL_ID_MAX } from "../../domain/kernel/limits.ts";
-import { ADMINS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import { ignoredWarnings } from "../../domain/kernel/json.ts";
 import { fitsBytes } from "../../domain/kernel/hostile-json.ts";
 import { METADATA_MAX_BYTES } from "../../domain/players/profile.ts";
 import { Zone } from "../../domain/evaluation/language/syntax.ts";
 import { LivesBody } from "./boosts.ts";
-import { group } from "../route.ts";
+import { onPlayers } from "./bodies.ts";
 import { Metric } from "../../domain/evaluation/metrics/compile.ts";
 export const Asset = z.enum(["XP", "CURRENCY", "LIVES"]);
 export const PlayerMetricBody = z
@@ -137,6 +136,4 @@ export const playerWarnings = (
   return warnings.length === 0 ? {} : { warnings };
 };
 
-const common = group({ tag: "Players", project: "caller" });
-export const readsPlayers = common.with({ access: { scope: "players:read", roles: EVERY_ROLE } });
-export const writesPlayers = common.with({ access: { scope: "players:write", roles: ADMINS } });
+export const { read: readsPlayers, write: writesPlayers } = onPlayers("Players");

@@ -1,15 +1,23 @@
 import { z } from "zod";
-import { ADMINS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
+import { ADMINS } from "../../domain/kernel/caller.ts";
 import { listEntries, verifyLedger } from "../../domain/economy/ledger/entries.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
-import { group } from "../route.ts";
 import { ACTIVITY_TYPES_MAX, listActivity } from "../../domain/players/player.ts";
 import { readRecap, readStateAt, RECAP_DAYS_MAX } from "../../domain/player-lifecycle/history.ts";
 import { listMetrics } from "../../domain/player-lifecycle/includes.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { findRuleId } from "../../domain/rules/rules.ts";
-import { AfterNumber, ByCause, cursorBody, DayOrMoment, Moment, Span, pageReply } from "./bodies.ts";
+import {
+  AfterNumber,
+  ByCause,
+  cursorBody,
+  DayOrMoment,
+  Moment,
+  onPlayers,
+  pageReply,
+  Span,
+} from "./bodies.ts";
 import { readsPlayers, LedgerEntryBody, PlayerMetricBody, Asset } from "./player-bodies.ts";
 const Verdict = z.object({
   valid: z.boolean(),
@@ -18,11 +26,10 @@ const Verdict = z.object({
   firstInvalidSeq: z.int().optional(),
 });
 
-const common = group({ tag: "Ledger", project: "caller" });
+const { read } = onPlayers("Ledger");
 
 export const ledgerRoutes = [
-  common.get("/players/{playerId}/ledger", "listLedger", {
-    access: { scope: "players:read", roles: EVERY_ROLE },
+  read.get("/players/{playerId}/ledger", "listLedger", {
     summary: "List a player's ledger, newest first",
     description:
       "Every change of XP, currencies and lives. Entries are never changed: a mistake is corrected by " +
@@ -41,7 +48,7 @@ export const ledgerRoutes = [
       return { data: entries, pagination: { limit: query.limit, nextCursor } };
     },
   }),
-  common.get("/players/{playerId}/ledger/verify", "verifyLedger", {
+  read.get("/players/{playerId}/ledger/verify", "verifyLedger", {
     access: { scope: "players:read", roles: ADMINS },
     summary: "Verify a player's ledger",
     description:

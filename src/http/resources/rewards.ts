@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { actorOf, ADMINS, DESIGNERS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
+import { actorOf, DESIGNERS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import {
@@ -16,11 +16,10 @@ import {
   listPlayerRewards,
   PLAYER_REWARD_ORDERS,
 } from "../../domain/economy/rewards/player-rewards.ts";
-import { group } from "../route.ts";
 import { isEmptyBundle, RewardBundle } from "../../domain/evaluation/rewards/bundle.ts";
 import { BULK_PLAYERS_MAX, startBulkGrant } from "../../domain/economy/rewards/references.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
-import { causeOf, pageReply, sortedBy } from "./bodies.ts";
+import { causeOf, onPlayers, pageReply, sortedBy } from "./bodies.ts";
 import { PlayerRef } from "./leaderboards.ts";
 import { JobBody } from "./project-jobs.ts";
 
@@ -58,9 +57,7 @@ const Order = z.strictObject({
   quantity: z.int().min(1).max(QUANTITY_MAX).default(1),
 });
 
-const common = group({ tag: "Rewards", project: "caller" });
-const read = common.with({ access: { scope: "players:read", roles: EVERY_ROLE } });
-const write = common.with({ access: { scope: "players:write", roles: ADMINS } });
+const { read, write } = onPlayers("Rewards");
 
 export const rewardRoutes = [
   write.post("/rewards/{rewardId}/purchase", "purchaseReward", {
@@ -91,7 +88,7 @@ export const rewardRoutes = [
       return grantByHand(work, player, { reward: params.rewardId, ...order, cause: causeOf(caller) });
     },
   }),
-  common.post("/rewards/{rewardId}/codes", "addRewardCodes", {
+  write.post("/rewards/{rewardId}/codes", "addRewardCodes", {
     access: { scope: "config:manage", roles: DESIGNERS },
     summary: "Add codes to a prize",
     description: "One that is or was in the prize's pool is a duplicate. A code is given to one grant only.",
@@ -103,7 +100,7 @@ export const rewardRoutes = [
     run: (work, { projectId, params, body }) =>
       addCodes(work, projectId, { reward: params.rewardId, codes: body.codes }),
   }),
-  common.get("/rewards/{rewardId}/stock", "getRewardStock", {
+  read.get("/rewards/{rewardId}/stock", "getRewardStock", {
     access: { scope: "config:read", roles: EVERY_ROLE },
     summary: "Get the remaining stock of a reward",
     response: z

@@ -25,6 +25,7 @@ import {
   readScoreItems,
   resultsInOrder,
   SHORT_REFUSALS_EXPLAINED,
+  submissionOf,
 } from "../item-refusals.ts";
 import { boards, PlayerRef, SubmittedScore } from "./leaderboards.ts";
 import { ByPlayer, pageReply, sortedBy } from "./bodies.ts";
@@ -103,10 +104,8 @@ export const scoreRoutes = [
         .meta({ description: "null when the player has none, or rankings did not answer" }),
       previousRank: z.int().nullable().meta({ description: "As rank, before the score" }),
     }),
-    outside: async (app, { projectId, params, body: { occurredAt, ...given } }) => {
-      const at = occurredAt === undefined ? undefined : new Date(occurredAt);
-      const submission = { ...given, occurredAt: at };
-      const { leaderboardId } = params;
+    outside: async (app, { projectId, params: { leaderboardId }, body }) => {
+      const submission = submissionOf(body);
       const { result, left } = await submitPlayerScore(app.transact, projectId, leaderboardId, submission);
       return left ? Reply.resumable(result, left) : result;
     },

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { App } from "../../app.ts";
+import type { Work } from "../../domain/kernel/work.ts";
 import { BUILDERS, DESIGNERS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import {
@@ -45,10 +45,8 @@ type Change = Pick<
   "projectId" | "params" | "body"
 >;
 
-const change = (app: App, { projectId, params, body }: Change, isMember: boolean) =>
-  app.transact((work) =>
-    changeMembers(work, projectId, { segmentRef: params.segmentId, players: body.playerIds, isMember }),
-  );
+const change = (work: Work, { projectId, params, body }: Change, isMember: boolean) =>
+  changeMembers(work, projectId, { segmentRef: params.segmentId, players: body.playerIds, isMember });
 
 export const segmentRoutes = [
   common.post("/segments/preview", "previewSegment", {
@@ -86,11 +84,11 @@ export const segmentRoutes = [
   }),
   changing.post("/segments/{segmentId}/members", "addSegmentMembers", {
     summary: "Put players into a STATIC segment",
-    outside: (app, asked) => change(app, asked, true),
+    run: (work, asked) => change(work, asked, true),
   }),
   changing.delete("/segments/{segmentId}/members", "removeSegmentMembers", {
     summary: "Take players out of a STATIC segment",
-    outside: (app, asked) => change(app, asked, false),
+    run: (work, asked) => change(work, asked, false),
   }),
   read.get("/players/{playerId}/segments", "listPlayerSegments", {
     summary: "List the segments a player is in",

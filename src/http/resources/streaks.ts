@@ -1,5 +1,4 @@
 import { z } from "zod";
-import { ADMINS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import {
   giveFreezes,
@@ -11,8 +10,7 @@ import {
   streakHistory,
 } from "../../domain/economy/streaks/player-streaks.ts";
 import { FREEZES_MAX } from "../../domain/evaluation/streaks/streak.ts";
-import { group } from "../route.ts";
-import { causeOf } from "./bodies.ts";
+import { causeOf, ofPathPlayer, onPlayers } from "./bodies.ts";
 
 export const PlayerStreakBody = z
   .object({
@@ -76,12 +74,8 @@ const HistoryBody = z.object({
     .meta({ description: "Newest first" }),
 });
 
-const common = group({ tag: "Streaks", project: "caller" });
-const read = common.with({ access: { scope: "players:read", roles: EVERY_ROLE } });
-const write = common.with({
-  access: { scope: "players:write", roles: ADMINS },
-  response: PlayerStreakBody,
-});
+const { read, write: writing } = onPlayers("Streaks");
+const write = writing.with({ response: PlayerStreakBody, sharing: ofPathPlayer });
 
 /** Within the range that the database can compare, including whole periods around it. */
 const Day = z.iso
@@ -111,7 +105,6 @@ export const streakRoutes = [
     },
   }),
   write.post("/players/{playerId}/streaks/{streakKey}/freezes", "giveStreakFreezes", {
-    sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Give a player freezes of a streak",
     description: "Up to the streak's maximum; freezes beyond it are not granted.",
     body: z.object({ amount: z.int().min(1).max(FREEZES_MAX) }).meta({ example: { amount: 1 } }),
@@ -119,7 +112,6 @@ export const streakRoutes = [
       giveFreezes(work, { projectId, id: playerId }, { streakKey, ...body }),
   }),
   write.post("/players/{playerId}/streaks/{streakKey}/repair", "repairStreak", {
-    sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Take a lost run of a streak up again",
     description:
       "Within the streak's `repairWindowHours`. With `pay` it takes the streak's `repairCost` (409 " +
@@ -139,7 +131,6 @@ export const streakRoutes = [
       ),
   }),
   write.post("/players/{playerId}/streaks/{streakKey}/reset", "resetStreak", {
-    sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "End a player's run of a streak",
     description: "For good: nothing can be repaired then. The longest run and freezes stay.",
     run: async (work, { projectId, params: { playerId, streakKey } }) =>

@@ -16,15 +16,13 @@ import {
   WEBHOOK_ORDERS,
   WEBHOOK_STATUSES,
 } from "../../domain/delivery/webhooks/registration.ts";
-import type { App } from "../../app.ts";
 import { ADMINS, BUILDERS, DEVELOPERS, EVERY_ROLE, tenantOf, userOf } from "../../domain/kernel/caller.ts";
 import { PAGE_LIMIT_MAX, pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { eventTypes } from "../../domain/delivery/webhooks/catalogue.ts";
 import { readFeed } from "../../domain/delivery/webhooks/feed.ts";
 import { makeTestEvent } from "../../domain/delivery/webhooks/delivery-list.ts";
 import { group } from "../route.ts";
-import { ROTATION_GRACE_SECONDS, ROTATION_GRACE_SECONDS_MAX } from "../../domain/kernel/limits.ts";
-import { Deleted, deleted, pageReply, sortedBy } from "./bodies.ts";
+import { Deleted, deleted, graceSeconds, pageReply, sortedBy } from "./bodies.ts";
 
 const DESCRIPTION_MAX = 255;
 const PATTERN_MAX = 120;
@@ -208,11 +206,10 @@ export const webhookRoutes = [
       event: WebhookEventBody,
       deliveries: z.int().meta({ description: "Webhooks that it goes to" }),
     }),
-    outside: (app: App, { projectId, body }) =>
-      app.transact(async (work) => {
-        const made = await makeTestEvent(work, { projectId, ...body });
-        return { ...made, event: made.event as never };
-      }),
+    run: async (work, { projectId, body }) => {
+      const made = await makeTestEvent(work, { projectId, ...body });
+      return { ...made, event: made.event as never };
+    },
   }),
   read.get("/webhooks", "listWebhooks", {
     summary: "List webhooks",
@@ -259,12 +256,7 @@ export const webhookRoutes = [
       "The old secret signs too for as long as `gracePeriodSeconds` says, in `webhook-signature`; " +
       "`X-Service-Signature` has the new one at once.",
     body: z.strictObject({
-      gracePeriodSeconds: z
-        .int()
-        .min(0)
-        .max(ROTATION_GRACE_SECONDS_MAX)
-        .default(ROTATION_GRACE_SECONDS)
-        .meta({ description: "0 ends the old one at once" }),
+      gracePeriodSeconds: graceSeconds("0 ends the old one at once"),
       secret: Secret.optional(),
     }),
     example: { gracePeriodSeconds: 3600 },
