@@ -20,7 +20,7 @@ import { getDefinition } from "../../domain/economy/definitions/definitions.ts";
 import { adventureKind, readAdventureStats } from "../../domain/economy/adventures/kind.ts";
 import { adventureList } from "../../domain/economy/adventures/list.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
-import { draftFields, VersionBody } from "./definitions.ts";
+import { draftFields } from "./definitions.ts";
 import { firstOf, ofPathPlayer } from "./bodies.ts";
 import { draftRoutes } from "./draft-routes.ts";
 
@@ -32,13 +32,7 @@ const manageAdventures = common.with({ access: { scope: "adventures:manage", rol
 /** Players' adventures are changed by the game's server. */
 const writeAdventures = common.with({ access: { scope: "adventures:write" } });
 
-const AdventureBody = adventureShape
-  .extend({
-    ...draftFields("`startsAt` and `endsAt`"),
-  })
-  .meta({ id: "Adventure" });
-
-const AdventureVersionBody = VersionBody.meta({ id: "AdventureVersion" });
+const AdventureBody = adventureShape.extend(draftFields("`startsAt` and `endsAt`")).meta({ id: "Adventure" });
 
 const AdventureStatsBody = z
   .object({
@@ -205,7 +199,6 @@ const { editing, running } = draftRoutes({
   read: readAdventures,
   write: manageAdventures,
   body: AdventureBody,
-  versionBody: AdventureVersionBody,
   list: adventureList,
   filters: {
     season: z.string().min(1).max(64).optional(),

@@ -151,7 +151,10 @@ export const MemberPatch = z.strictObject({
 
 const common = group({ tag: "Chat", project: "caller" });
 const read = common.with({ access: { scope: "chat:read", roles: EVERY_ROLE } });
-const manage = common.with({ access: { scope: "chat:moderate", roles: ADMINS } });
+const manage = common.with({
+  access: { scope: "chat:moderate", roles: ADMINS },
+  response: ChatChannelBody,
+});
 
 /** Resolves the channel named in a path. @throws DomainError NOT_FOUND */
 export const channelRefOf = async (work: Work, projectId: string, channel: string): Promise<ChannelRef> => ({
@@ -163,7 +166,6 @@ export const channelRefOf = async (work: Work, projectId: string, channel: strin
 const statusRoute = (step: string, status: ChannelStatus, texts: { id: string; summary: string }) =>
   manage.post(`/chat/channels/{channelId}/${step}`, texts.id, {
     ...texts,
-    response: ChatChannelBody,
     run: async (work, { projectId, params }) =>
       setChannelStatus(work, await channelRefOf(work, projectId, params.channelId), status),
   });
@@ -216,7 +218,6 @@ export const chatChannelRoutes = [
     summary: "Create a channel of the whole project",
     body: NewChannel,
     status: 201,
-    response: ChatChannelBody,
     run: (work, { projectId, body }) => {
       if (body.kind === "GROUP") throw invalid("kind", "GROUP is not available yet");
       return createChannel(work, projectId, body);
@@ -227,7 +228,6 @@ export const chatChannelRoutes = [
     description: "Settings that are absent stay.",
     body: ChannelPatch,
     example: { name: "Trade and more", settings: { readOnly: true } },
-    response: ChatChannelBody,
     run: async (work, { projectId, params, body }) =>
       updateChannel(work, await channelRefOf(work, projectId, params.channelId), body),
   }),

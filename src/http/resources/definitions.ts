@@ -28,14 +28,8 @@ export const capital = (text: string): string => text.charAt(0).toUpperCase() + 
 const withoutDefault = (field: z.ZodType): z.ZodType =>
   field instanceof z.ZodDefault ? (field.unwrap() as z.ZodType) : field;
 
-/**
- * The body of a change of a definition: any of its fields, and null for those that are to go.
- * @param counter the field that names the version on which the change is based
- */
-export const changeBody = (
-  shape: z.ZodObject,
-  counter: { name: "version" | "draftVersion"; description: string },
-) =>
+/** The body of a change of a definition: any of its fields, and null for those that are to go. */
+const changeBody = (shape: z.ZodObject, counter: Writing["counter"]) =>
   boundBytes(
     z
       .strictObject({
@@ -52,7 +46,7 @@ export const changeBody = (
   );
 
 /** What changes do, as the documentation says of each. */
-export const CHANGE_TEXT =
+const CHANGE_TEXT =
   "Fields that are given replace those that are there, whole; null takes an optional one away, or " +
   "gives it its default back.";
 
@@ -81,6 +75,87 @@ export const VersionBody = z.object({
   isPublished: z.boolean().meta({ description: "The one that runs" }),
 });
 
+/** A kind of definitions, as the API names and shows it. */
+export type Resource = {
+  kind: DefinitionKind;
+  /** With its article, as summaries name one: `a quest`. */
+  one: string;
+  read: Group<Owned>;
+  write: Group<Owned>;
+  body: z.ZodObject;
+};
+
+type Show = (work: Work, found: Definition) => Promise<never>;
+type Asked = { projectId: string; params: unknown };
+type Ref = { projectId: string; ref: string };
+
+/** Names of the operations on one definition, their path, and what in a request names the definition. */
+export const namesOf = ({ kind, plural }: DefinitionKind) => ({
+  name: capital(kind),
+  path: `/${plural}/{${kind}Id}`,
+  refOf: ({ projectId, params }: Asked): Ref => ({
+    projectId,
+    ref: (params as Record<string, string>)[`${kind}Id`]!,
+  }),
+});
+
+type Write<T> = (work: Work, kind: DefinitionKind, given: T) => Promise<Definition>;
+
+/** How the definitions of a kind are written, with what the documentation says of it. */
+export type Writing = {
+  create: Write<{ projectId: string; definition: never; createdBy: string }>;
+  /** The field of a change that names the version on which it is based: it is given as `count`. */
+  counter: { name: "version" | "draftVersion"; description: string };
+  update: Write<Ref & { count: number | undefined; changes: Json }>;
+  archive: Write<Ref>;
+  summaryOfUpdate(one: string): string;
+  texts: { create: string; update: string; archive: string };
+};
+
+/** The operations by which definitions of every kind are written and read, but for their list. */
+export const definitionOperations = (
+  { kind, one, read, write, body, show }: Resource & { show: Show },
+  { create, counter, update, archive, summaryOfUpdate, texts }: Writing,
+): AnyRoute[] => {
+  const { name, path, refOf } = namesOf(kind);
+  return [
+    write.post(`/${kind.plural}`, `create${name}`, {
+      summary: `Create ${one}`,
+      description: texts.create,
+      body: kind.schema as z.ZodType<never>,
+      example: kind.example,
+      status: 201,
+      response: body,
+      run: async (work, { caller, projectId, body: definition }) =>
+        show(work, await create(work, kind, { projectId, definition, createdBy: actorOf(caller) })),
+    }),
+    read.get(path, `get${name}`, {
+      isRevalidated: true,
+      summary: `Get ${one}`,
+      response: body,
+      run: async (work, asked) =>
+        show(work, await getDefinition(work, asked.projectId, kind, refOf(asked).ref)),
+    }),
+    write.patch(path, `update${name}`, {
+      summary: summaryOfUpdate(one),
+      description: `${CHANGE_TEXT} ${texts.update}`,
+      body: changeBody(kind.shape, counter),
+      response: body,
+      run: async (work, asked) => {
+        const { [counter.name]: given, ...changes } = asked.body as Json;
+        const count = given as number | undefined;
+        return show(work, await update(work, kind, { ...refOf(asked), count, changes }));
+      },
+    }),
+    write.delete(path, `archive${name}`, {
+      summary: `Archive ${one}`,
+      description: texts.archive,
+      response: body,
+      run: async (work, asked) => show(work, await archive(work, kind, refOf(asked))),
+    }),
+  ];
+};
+
 const readers = group({ access: { scope: "config:read", roles: EVERY_ROLE }, project: "caller" });
 const writers = group({ access: { scope: "config:manage", roles: DESIGNERS }, project: "caller" });
 
@@ -90,125 +165,65 @@ const ListQuery = PageQuery.extend({
   search: z.string().min(1).max(100).optional().meta({ description: "Part of the name or key" }),
 });
 
-/** Properties shared by the operations of a kind. */
-type Common = {
-  kind: DefinitionKind;
-  read: Group<Owned>;
-  write: Group<Owned>;
-  /** `Badge`, as in operation ids. */
-  name: string;
-  /** Path of a single definition. */
-  path: string;
-  /** Returns the UUID or key in a path's `{…Id}`. */
-  refOf(params: unknown): string;
-  body: z.ZodObject;
-  /** Converts definitions to their API form. */
-  showAll(work: Work, definitions: readonly Definition[]): Promise<never[]>;
-  show(work: Work, definition: Definition): Promise<never>;
+const WRITING: Writing = {
+  create: (work, kind, { projectId, ...made }) => createDefinition(work, projectId, kind, made),
+  counter: {
+    name: "version",
+    description: "The version that the change is based on; 409 VERSION_CONFLICT if it is another",
+  },
+  update: (work, kind, { projectId, count: version, ...change }) =>
+    patchDefinition(work, projectId, kind, { ...change, version }),
+  archive: (work, kind, { projectId, ref }) => archiveDefinition(work, projectId, kind, ref),
+  summaryOfUpdate: (one) => `Change ${one}`,
+  texts: {
+    create: "It counts from the next events on. Its key never changes, and nothing else may have it.",
+    update: "The key cannot change.",
+    archive: "Permanent. It keeps its key, and players keep what they hold of it.",
+  },
 };
 
-const showAllOf =
-  ({ extra }: DefinitionKind): Common["showAll"] =>
-  async (work, definitions) => {
-    const [first] = definitions;
-    const keys = definitions.map(({ key }) => key);
-    const more = first && extra ? await extra.read(work, first.projectId, keys) : undefined;
-    return definitions.map((one) => ({ ...showDefinition(one), ...more?.get(one.key) }) as never);
-  };
+/** Converts definitions to their API form. */
+const showAll = async (
+  work: Work,
+  { extra }: DefinitionKind,
+  definitions: readonly Definition[],
+): Promise<never[]> => {
+  const [first] = definitions;
+  const keys = definitions.map(({ key }) => key);
+  const more = first && extra ? await extra.read(work, first.projectId, keys) : undefined;
+  return definitions.map((one) => ({ ...showDefinition(one), ...more?.get(one.key) }) as never);
+};
 
-const commonOf = (kind: DefinitionKind): Common => {
+const routesOf = (kind: DefinitionKind): AnyRoute[] => {
   const { plural, tag, shape, extra } = kind;
-  const name = capital(kind.kind);
-  const param = `${kind.kind}Id`;
-  const showAll = showAllOf(kind);
-  return {
-    kind,
-    read: readers.with({ tag }),
-    write: writers.with({ tag }),
-    name,
-    path: `/${plural}/{${param}}`,
-    refOf: (params) => (params as Record<string, string>)[param]!,
-    body: shape
-      .extend({
-        id: z.uuid(),
-        status: z.enum(["ACTIVE", "ARCHIVED"]),
-        version: z.int().meta({ description: "Counts the changes" }),
-        createdAt: z.iso.datetime(),
-        updatedAt: z.iso.datetime(),
-        ...extra?.shape,
-      })
-      .meta({ id: name }),
-    showAll,
-    show: async (work, definition) => (await showAll(work, [definition]))[0]!,
-  };
-};
-
-const listRoute = ({ kind, read, body, showAll }: Common): AnyRoute =>
-  read.get(`/${kind.plural}`, `list${capital(kind.plural)}`, {
+  const read = readers.with({ tag });
+  const body = shape
+    .extend({
+      id: z.uuid(),
+      status: z.enum(["ACTIVE", "ARCHIVED"]),
+      version: z.int().meta({ description: "Counts the changes" }),
+      createdAt: z.iso.datetime(),
+      updatedAt: z.iso.datetime(),
+      ...extra?.shape,
+    })
+    .meta({ id: capital(kind.kind) });
+  const list = read.get(`/${plural}`, `list${capital(plural)}`, {
     isRevalidated: true,
-    summary: `List ${kind.plural}`,
+    summary: `List ${plural}`,
     description: "By key.",
     query: ListQuery,
     response: pageBody(body),
     run: async (work, { projectId, query }) => {
       const { definitions, total } = await listDefinitions(work, projectId, kind, query);
-      return pageOf(await showAll(work, definitions), total, query);
+      return pageOf(await showAll(work, kind, definitions), total, query);
     },
   });
-
-const createRoute = ({ kind, write, name, body, show }: Common): AnyRoute =>
-  write.post(`/${kind.plural}`, `create${name}`, {
-    summary: `Create a ${kind.kind}`,
-    description: "It counts from the next events on. Its key never changes, and nothing else may have it.",
-    body: kind.schema as z.ZodType<never>,
-    example: kind.example,
-    status: 201,
-    response: body,
-    run: async (work, { caller, projectId, body: definition }) => {
-      const made = { definition, createdBy: actorOf(caller) };
-      return show(work, await createDefinition(work, projectId, kind, made));
-    },
-  });
-
-const getRoute = ({ kind, read, name, path, refOf, body, show }: Common): AnyRoute =>
-  read.get(path, `get${name}`, {
-    isRevalidated: true,
-    summary: `Get a ${kind.kind}`,
-    response: body,
-    run: async (work, given) =>
-      show(work, await getDefinition(work, given.projectId, kind, refOf(given.params))),
-  });
-
-const updateRoute = ({ kind, write, name, path, refOf, body, show }: Common): AnyRoute => {
-  const changed = changeBody(kind.shape, {
-    name: "version",
-    description: "The version that the change is based on; 409 VERSION_CONFLICT if it is another",
-  });
-  return write.patch(path, `update${name}`, {
-    summary: `Change a ${kind.kind}`,
-    description: `${CHANGE_TEXT} The key cannot change.`,
-    body: changed,
-    response: body,
-    run: async (work, given) => {
-      const { version, ...changes } = given.body as Json & { version?: number };
-      const ref = refOf(given.params);
-      return show(work, await patchDefinition(work, given.projectId, kind, { ref, version, changes }));
-    },
-  });
+  const show: Show = async (work, found) => (await showAll(work, kind, [found]))[0]!;
+  const resource = { kind, one: `a ${kind.kind}`, read, write: writers.with({ tag }), body, show };
+  return [list, ...definitionOperations(resource, WRITING)];
 };
 
-const archiveRoute = ({ kind, write, name, path, refOf, body, show }: Common): AnyRoute =>
-  write.delete(path, `archive${name}`, {
-    summary: `Archive a ${kind.kind}`,
-    description: "Permanent. It keeps its key, and players keep what they hold of it.",
-    response: body,
-    run: async (work, given) =>
-      show(work, await archiveDefinition(work, given.projectId, kind, refOf(given.params))),
-  });
-
-const OPERATIONS = [listRoute, createRoute, getRoute, updateRoute, archiveRoute];
-
 /** The five operations of every kind of definition that has no drafts. */
-export const definitionRoutes: readonly AnyRoute[] = DEFINITION_KINDS.filter(({ hasDrafts }) => !hasDrafts)
-  .map(commonOf)
-  .flatMap((common) => OPERATIONS.map((make) => make(common)));
+export const definitionRoutes: readonly AnyRoute[] = DEFINITION_KINDS.filter(
+  ({ hasDrafts }) => !hasDrafts,
+).flatMap(routesOf);

@@ -122,7 +122,10 @@ export const Acting = PlayerText.optional().meta({ description: ACTING });
 
 const common = group({ tag: "Lobbies", project: "caller" });
 const readsLobbies = common.with({ access: { scope: "lobbies:read", roles: EVERY_ROLE } });
-export const writesLobbies = common.with({ access: { scope: "lobbies:write", roles: ADMINS } });
+export const writesLobbies = common.with({
+  access: { scope: "lobbies:write", roles: ADMINS },
+  response: LobbyBody,
+});
 
 /** Parses the reference to a lobby; an invalid id is treated as unknown. @throws DomainError NOT_FOUND */
 export const lobbyRef = (projectId: string, lobbyId: string): LobbyRef => {
@@ -221,7 +224,6 @@ export const lobbyRoutes = [
     }),
     example: { mode: "duel", hostPlayerId: "ext:ada", maxPlayers: 4, visibility: "PUBLIC" },
     status: 201,
-    response: LobbyBody,
     prepare: (app, { body }) => hashPasscode(app.passwords, body),
     run: async (work, { projectId, prepared: { hostPlayerId, playerId, ...input } }) => {
       const host = playerId ?? hostPlayerId;
@@ -279,7 +281,6 @@ export const lobbyRoutes = [
       data: Data(MEMBER_DATA_MAX_BYTES).optional(),
     }),
     example: { playerId: "ext:ada", passcode: "sesame" },
-    response: LobbyBody,
     prepare: async (app, { projectId, params: { lobbyId }, body: { playerId, passcode } }) => {
       const ref = lobbyRef(projectId, lobbyId);
       const { id } = await app.transact((work) => getPlayer(work, projectId, playerId));

@@ -9,7 +9,7 @@ import { PlayerText } from "../../domain/social/lobbies/fields.ts";
 import { readLobby } from "../../domain/social/lobbies/edit.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import type { AnyRoute } from "../route.ts";
-import { Acting, LobbyBody, lobbyRef, runCommand, writesLobbies } from "./lobbies.ts";
+import { Acting, lobbyRef, runCommand, writesLobbies } from "./lobbies.ts";
 
 /** `acting`: what names the acting player; by default it is optional. */
 type Described = Pick<AnyRoute, "path" | "id" | "summary" | "description" | "example"> & {
@@ -23,7 +23,6 @@ const commandRoute = (name: LobbyCommandName, { path, acting: schema = Acting, .
   return writesLobbies.post(`/lobbies/{lobbyId}/${path}`, described.id, {
     ...described,
     body: command.body.extend({ [field]: schema }),
-    response: LobbyBody,
     run: (work, { caller, projectId, params, body }) => {
       const { [field]: acting, ...rest } = body as Record<typeof field, string | undefined>;
       return runCommand(work, command, { caller, projectId, params, acting }, rest as never);
@@ -38,7 +37,6 @@ export const lobbyCommandRoutes = [
       "By the host or a server. settings and maxPlayers change while it is OPEN. passcode null takes it away.",
     body: LOBBY_COMMANDS["lobby.update"].body.extend({ playerId: Acting }),
     example: { version: 1, name: "Ada's table", metadata: { region: "eu" } },
-    response: LobbyBody,
     prepare: (app, { body }) => LOBBY_COMMANDS["lobby.update"].prepare!(app.passwords, body),
     run: (work, { caller, projectId, params, body: { playerId: acting }, prepared }) =>
       runCommand(work, LOBBY_COMMANDS["lobby.update"], { caller, projectId, params, acting }, prepared),
@@ -49,7 +47,6 @@ export const lobbyCommandRoutes = [
     params: z.object({ lobbyId: z.string().max(64), playerId: PlayerText }),
     body: LOBBY_COMMANDS["lobby.member"].body.omit({ playerId: true }).extend({ actingPlayerId: Acting }),
     example: { team: 1, data: { colour: "red" } },
-    response: LobbyBody,
     run: (work, { caller, projectId, params, body: { actingPlayerId: acting, ...body } }) => {
       const { playerId } = params;
       const commanding = { caller, projectId, params, acting };
@@ -139,7 +136,6 @@ export const lobbyCommandRoutes = [
       "Whoever accepts joins without a passcode. 404 without an invitation of the last 10 minutes.",
     body: z.object({ playerId: PlayerText, accept: z.boolean() }),
     example: { playerId: "ext:ada", accept: true },
-    response: LobbyBody,
     run: async (work, { projectId, params, body: { playerId, accept } }) => {
       const ref = lobbyRef(projectId, params.lobbyId);
       const { id } = await getPlayer(work, projectId, playerId);

@@ -18,7 +18,7 @@ import { publishDraft, showDraft } from "../../domain/economy/definitions/drafts
 import { questList } from "../../domain/economy/quests/list.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
 import { orderQuestBackfill } from "../../domain/rules/insight/recount-players.ts";
-import { draftFields, VersionBody } from "./definitions.ts";
+import { draftFields } from "./definitions.ts";
 import { ByPlayer, pageReply, Person, sortedBy } from "./bodies.ts";
 import { draftRoutes } from "./draft-routes.ts";
 
@@ -36,8 +36,6 @@ const QuestBody = questShape
     ...draftFields("`availableFrom` and `availableUntil`"),
   })
   .meta({ id: "Quest" });
-
-const QuestVersionBody = VersionBody.meta({ id: "QuestVersion" });
 
 const PlayerQuestStepBody = z
   .object({
@@ -226,7 +224,6 @@ const { editing, running } = draftRoutes({
   read: readQuests,
   write: manageQuests,
   body: QuestBody,
-  versionBody: QuestVersionBody,
   list: questList,
   filters: {
     category: z.string().min(1).max(64).optional(),

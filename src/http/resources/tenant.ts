@@ -104,7 +104,7 @@ const TenantBody = z
   .meta({ id: "Tenant" });
 
 const common = group({ tag: "Tenant", project: "none" });
-const byOwner = common.with({ access: { roles: ["OWNER"] } });
+const byOwner = common.with({ access: { roles: ["OWNER"] }, response: TenantBody });
 
 /** Returns the caller's tenant after a change. */
 const answerTenant = async (work: Work, change: Promise<Tenant>) => {
@@ -161,19 +161,16 @@ export const tenantRoutes = [
       "minutes; with neither password nor factor, sign in within 10 minutes before.",
     body: z.object({ currentPassword: OwnPassword }),
     example: { currentPassword: "Engine-No-1" },
-    response: TenantBody,
     prepare: (app, { actor, body }) => proveAgain(app, actor, body),
     run: (work, { caller }, app) => answerTenant(work, deleteTenant(app, work, userOf(caller).tenantId)),
   }),
   byOwner.post("/tenant/restore", "restoreTenant", {
     summary: "Take the deletion of the tenant back",
-    response: TenantBody,
     run: (work, { caller }) => answerTenant(work, restoreTenant(work, userOf(caller).tenantId)),
   }),
   byOwner.post("/tenant/approval-request", "requestApproval", {
     summary: "Ask for approval again",
     description: "For a rejected tenant, once a day.",
-    response: TenantBody,
     run: (work, { caller }) => answerTenant(work, requestApproval(work, userOf(caller).tenantId)),
   }),
   byOwner.post("/tenant/transfer-ownership", "transferOwnership", {
@@ -186,7 +183,6 @@ export const tenantRoutes = [
       currentPassword: OwnPassword,
     }),
     example: { userId: "0197c2a0-0000-7000-8000-000000000001", currentPassword: "Engine-No-1" },
-    response: TenantBody,
     prepare: (app, { actor, body }) => proveAgain(app, actor, body),
     run: async (work, { caller, body }) => {
       await transferOwnership(work, userOf(caller), body.userId);
