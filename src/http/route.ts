@@ -141,7 +141,10 @@ type Details<
   session?: "begins" | "renews" | "ends";
   /** The document says that a body is needed, although `{}` is valid for some callers. */
   needsBody?: true;
-  /** POST only: takes no X-Idempotency-Key, because its work is not one transaction (signing in). */
+  /**
+   * POST only: takes no X-Idempotency-Key, because its work is not one transaction. Operations that are open to
+   * everyone never take one.
+   */
   takesNoIdempotencyKey?: true;
   /** GET only: clients may keep the answer and ask by its ETag whether it has changed. */
   isRevalidated?: true;

@@ -3,35 +3,20 @@ import { DriverException, UniqueConstraintViolationException } from "@mikro-orm/
 import type { Response } from "express";
 import { z } from "zod";
 import { limitHeaders, RateLimited } from "../domain/accounts/rate-limits/limiter.ts";
-import {
-  type Challenge,
-  clipped,
-  conflict,
-  DomainError,
-  type FieldProblem,
-  MESSAGE_MAX,
-} from "../domain/kernel/errors.ts";
+import { clipped, conflict, DomainError, MESSAGE_MAX } from "../domain/kernel/errors.ts";
 import { outageError } from "../domain/kernel/outages.ts";
 import { problemsOf } from "../domain/kernel/zod-problems.ts";
+import type { ErrorSchema } from "./openapi-components.ts";
 import type { AnyRoute } from "./route.ts";
 
 /** Characters reserved in a message for the number of further problems. */
 const MORE_MAX = 30;
 
-/** The body of every response that is not 200 or 201. */
-type ErrorBody = {
-  error: {
-    code: string;
-    message: string;
-    details: FieldProblem[];
-    reason?: string;
-    challenge?: Challenge;
-    requestId: string;
-    timestamp: string;
-  };
-};
-
-export const errorBody = (error: DomainError, requestId: string, now: Date): ErrorBody => ({
+export const errorBody = (
+  error: DomainError,
+  requestId: string,
+  now: Date,
+): z.output<typeof ErrorSchema> => ({
   error: {
     code: error.code,
     message: error.message,

@@ -125,7 +125,6 @@ const signInRoutes = [
       "address that has signed in to it before, up to 360 at all others together. An address has 20 wrong " +
       "passwords in 15 minutes. An account with a second factor answers 401 with the reason MFA_REQUIRED, " +
       "and `challenge` for POST /auth/login/mfa; with `mfaCode` one call does both.",
-    takesNoIdempotencyKey: true,
     body: LoginInput,
     example: { email: "ada@example.com", password: "Engine-No-1" },
     session: "begins",
@@ -139,7 +138,6 @@ const signInRoutes = [
       "A refresh token is good once: keep the new one. For 30 seconds after its use it works again, for " +
       "parallel tabs and lost answers; later the session ends, since two have the token. Role and tenant " +
       "are read anew; the session ends 30 days after the sign-in all the same.",
-    takesNoIdempotencyKey: true,
     body: z.object({
       refreshToken: z
         .string()

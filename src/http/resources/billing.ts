@@ -26,29 +26,34 @@ import {
   type Plan,
   PLAN_FEATURES,
   PLAN_LIMITS,
+  type PlanLimits,
   PLANS,
   userOf,
 } from "../../domain/kernel/caller.ts";
 import { group } from "../route.ts";
 import { cursorBody, Limit } from "./bodies.ts";
 
-const PlanLimit = z.int().nullable().meta({ description: "null: no limit" });
+/** An object with a field for each limit of a plan. */
+export const limitsBody = <S extends z.ZodType>(schema: (name: keyof PlanLimits) => S) => {
+  const names = Object.keys(PLAN_LIMITS.FREE) as (keyof PlanLimits)[];
+  return z.object(
+    Object.fromEntries(names.map((name) => [name, schema(name)])) as Record<keyof PlanLimits, S>,
+  );
+};
+
+const LIMIT_TEXTS: Partial<Record<keyof PlanLimits, string>> = {
+  requestsPerMinute: "Of API keys, for each project; null: no limit",
+  eventsPerMonth: "Of all projects and sandboxes; months are those of UTC",
+  members: "Members and pending invitations; null: no limit",
+};
 
 /** The limits of a plan, or of a tenant. */
-export const LimitsBody = z.object({
-  requestsPerMinute: PlanLimit.meta({ description: "Of API keys, for each project; null: no limit" }),
-  eventsPerMonth: PlanLimit.meta({ description: "Of all projects and sandboxes; months are those of UTC" }),
-  activePlayersPerMonth: PlanLimit,
-  projects: PlanLimit,
-  members: PlanLimit.meta({ description: "Members and pending invitations; null: no limit" }),
-  activeKeysPerProject: PlanLimit,
-  webhooks: PlanLimit,
-  customDomains: PlanLimit,
-  analyticsHistoryDays: PlanLimit,
-  deliveryLogDays: PlanLimit,
-  activityDays: PlanLimit,
-  executionsDays: PlanLimit,
-});
+export const LimitsBody = limitsBody((name) =>
+  z
+    .int()
+    .nullable()
+    .meta({ description: LIMIT_TEXTS[name] ?? "null: no limit" }),
+);
 
 /** Bytes of an event of Stripe: those of invoices with many lines are the largest. */
 const EVENT_MAX_BYTES = 512 * 1024;

@@ -76,7 +76,7 @@ export const provenAgain = {
   requires: (app: App, { actor }: { actor: Actor }) => requireRecentProof(app, selfOf(actor)),
 } as const;
 
-const common = group({ tag: "Second factor", project: "none", takesNoIdempotencyKey: true });
+const common = group({ tag: "Second factor", project: "none" });
 const open = common.with({ access: "public", errors: ["UNAUTHORIZED"] });
 
 /** Signing in with a second factor, or a passkey alone, and proving it again. */
@@ -130,6 +130,7 @@ export const mfaLoginRoutes = [
   }),
   common.post("/auth/mfa/verify", "verifySecondFactor", {
     access: OWN_ACCOUNT,
+    takesNoIdempotencyKey: true,
     summary: "Prove your second factor again",
     description: "Counts for 10 minutes, in this session, for what asks for it again.",
     body: z.object(givenFactor),

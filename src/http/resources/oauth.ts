@@ -116,13 +116,15 @@ const rulesOf = ({ config }: App) => ({
 });
 
 const common = group({ tag: "OAuth", project: "none" });
+const open = common.with({ access: "public" });
+const signingIn = open.with({ errors: ["UNAUTHORIZED"] });
+const redirecting = signingIn.with({ status: 302, response: z.undefined() });
 
 const ASKED_HERE = `${ASKED} An account with neither must have signed in within 10 minutes.`;
 
 export const oauthRoutes = [
-  common.get("/auth/oauth/providers", "listOAuthProviders", {
+  open.get("/auth/oauth/providers", "listOAuthProviders", {
     summary: "List OAuth providers",
-    access: "public",
     response: z.object({
       providers: z.array(
         z.object({
@@ -161,14 +163,11 @@ export const oauthRoutes = [
       return { identities: identities.map((one) => shown(one, ["provider", "email", "createdAt"])) };
     },
   }),
-  common.post("/auth/oauth/exchange", "exchangeOAuthCode", {
-    errors: ["UNAUTHORIZED"],
+  signingIn.post("/auth/oauth/exchange", "exchangeOAuthCode", {
     summary: "Exchange a code for tokens",
     description:
       "The `code` of a sign-in with response_mode=code is good once, for 60 seconds. A user with a second " +
       "factor gets the challenge of POST /auth/login instead.",
-    access: "public",
-    takesNoIdempotencyKey: true,
     body: z.object({ code: z.string().max(SECRET_MAX) }),
     example: { code: "the code of the redirection" },
     session: "begins",
@@ -178,15 +177,13 @@ export const oauthRoutes = [
       return orChallenge(await transact((work) => exchangeCode(work, tokens, brought)));
     },
   }),
-  common.get("/auth/oauth/{provider}", "startOAuth", {
-    errors: ["UNAUTHORIZED"],
+  redirecting.get("/auth/oauth/{provider}", "startOAuth", {
     summary: "Start an OAuth flow",
     description:
       "Sends the browser to the provider, and from there back to redirect_uri: with access_token, " +
       "refresh_token, token_type and expires_in (seconds), or with error and error_description. The " +
       "refresh token must be exchanged with POST /auth/refresh within 5 minutes. The error " +
       "mfa_required has a challenge_token for POST /auth/login/mfa.",
-    access: "public",
     query: z.object({
       flow: z
         .enum(FLOWS)
@@ -208,8 +205,6 @@ export const oauthRoutes = [
       }),
       ticket: z.string().max(SECRET_MAX).optional().meta({ description: "With flow=link" }),
     }),
-    status: 302,
-    response: z.undefined(),
     outside: async (app, { params, query, cookie, host }) => {
       const { id, provider } = providerOf(app, params.provider);
       if (host) return redirect(startAtPublicUrl(app.config.publicUrl, id, query, host));
@@ -227,15 +222,11 @@ export const oauthRoutes = [
       return redirect(started.location, browser && cookieOf(app).set(browser, FLOW_SECONDS));
     },
   }),
-  common.get("/auth/oauth/{provider}/callback", "completeOAuth", {
-    errors: ["UNAUTHORIZED"],
+  redirecting.get("/auth/oauth/{provider}/callback", "completeOAuth", {
     summary: "Complete an OAuth flow",
     description: "Where a provider sends the browser back to; register this address there.",
-    access: "public",
     // Providers may send unknown parameters.
     query: z.looseObject({ state: z.string().max(SECRET_MAX).optional() }),
-    status: 302,
-    response: z.undefined(),
     outside: async (app, { params, query, cookie, actor, host }) => {
       const { id, provider } = providerOf(app, params.provider);
       // No flow begins at a custom domain, so none ends there.

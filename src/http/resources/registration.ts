@@ -100,7 +100,6 @@ export const registrationRoutes = [
       "of a client has 5 attempts an hour, except the machine's own in development. Addresses of " +
       "throw-away mailboxes are refused.",
     limits: ["registration"],
-    takesNoIdempotencyKey: true,
     body: RegisterBody,
     example: {
       email: "ada@example.com",
@@ -142,7 +141,6 @@ export const registrationRoutes = [
       "The answer is the same for every address. A known one gets a mail, at most one a minute and five a " +
       "day, then one in half an hour, with a link that is good once, for an hour. IP addresses that have " +
       "signed in to the account before are counted apart.",
-    takesNoIdempotencyKey: true,
     body: z.object({ email: Email, captchaToken: CaptchaToken }),
     example: { email: "ada@example.com" },
     response: Accepted,
@@ -153,7 +151,6 @@ export const registrationRoutes = [
     summary: "Set a new password",
     description: "With the token of the mail. Every session of the user ends.",
     limits: ["verifyEmail"],
-    takesNoIdempotencyKey: true,
     body: z.object({ token: MailedToken, password: NewPassword }),
     example: { token: "the token of the mail", password: "Copper-Kettle-91" },
     errors: ["GONE"],
@@ -166,7 +163,6 @@ export const registrationRoutes = [
       "With the token of the mail to a new user, or to the new address of one who changes theirs: from now " +
       "on that is the address to log in with.",
     limits: ["verifyEmail"],
-    takesNoIdempotencyKey: true,
     body: z.object({ token: MailedToken }),
     example: { token: "the token of the mail" },
     errors: ["GONE"],
@@ -181,7 +177,6 @@ export const registrationRoutes = [
     description:
       "The answer is the same for every address. One that waits for its proof gets a mail, at most one a " +
       "minute and five a day, then one in half an hour.",
-    takesNoIdempotencyKey: true,
     body: z.object({ email: Email }),
     example: { email: "ada@example.com" },
     response: Accepted,

@@ -16,7 +16,7 @@ import {
   STATS_DAYS_MAX,
   STATS_INTERVALS,
 } from "../../domain/rules/insight/lift.ts";
-import { RULE_STATUSES } from "../../domain/evaluation/running/outcome.ts";
+import { RULE_REASONS, RULE_STATUSES } from "../../domain/evaluation/running/outcome.ts";
 import { actorOf, BUILDERS, tenantOf } from "../../domain/kernel/caller.ts";
 import { Metric } from "../../domain/evaluation/metrics/compile.ts";
 import { queueJob } from "../../domain/long-work/project-jobs.ts";
@@ -56,23 +56,6 @@ const TraceNodeBody: z.ZodType<ExplainedNode> = z
   })
   .meta({ id: "TraceNode" }) as never;
 
-const REASONS = [
-  "MATCHED",
-  "CONDITIONS_NOT_MET",
-  "NOT_ACTIVE_YET",
-  "EXPIRED",
-  "ROLLOUT_EXCLUDED",
-  "HOLDOUT",
-  "LIMIT_REACHED",
-  "COOLDOWN",
-  "BUDGET_EXHAUSTED",
-  "STEPS_EXHAUSTED",
-  "STOPPED",
-  "ACTION_FAILED",
-  "LOOP_GUARD",
-  "PLAYER_INELIGIBLE",
-] as const;
-
 const EffectBody = z.object({ type: z.string(), data: z.unknown(), cause: JsonObject });
 
 const RuleTraceBody = z
@@ -82,7 +65,7 @@ const RuleTraceBody = z
     version: z.int().meta({ description: "Version that ran: published or draft; 0 for an inline rule" }),
     shadow: z.boolean().meta({ description: "Nothing of `effects` was done" }),
     fired: z.boolean(),
-    reason: z.enum(REASONS).meta({ example: "CONDITIONS_NOT_MET" }),
+    reason: z.enum(RULE_REASONS).meta({ example: "CONDITIONS_NOT_MET" }),
     detail: z.string().optional(),
     nextEligibleAt: z.iso.datetime().optional(),
     stoppedBy: z.string().optional().meta({ description: "Key of the rule whose stopOnMatch ended it" }),

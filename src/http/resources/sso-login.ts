@@ -24,6 +24,7 @@ const FORM_MAX_BYTES = 384 * 1_024;
 const RESPONSE_MAX = 300_000;
 
 const open = group({ tag: "Single sign-on", project: "none", access: "public" });
+const redirecting = open.with({ status: 302, response: z.undefined() });
 
 type Asked = { actor: Actor; host: CustomHost | undefined };
 
@@ -52,7 +53,6 @@ export const ssoLoginRoutes = [
     description:
       "By the domain of the address, which a tenant has verified: the answer is the same for every address " +
       "of a domain. Open `authUrl` with redirect_uri in the browser, at the host that was asked.",
-    takesNoIdempotencyKey: true,
     body: z.object({ email: z.string().max(EMAIL_MAX).meta({ example: "ada@acme.com" }) }),
     example: { email: "ada@acme.com" },
     response: z.object({
@@ -62,7 +62,7 @@ export const ssoLoginRoutes = [
     }),
     run: (work, { body, host }) => discoverSso(work, body.email, host),
   }),
-  open.get("/auth/sso/{tenantId}", "startSso", {
+  redirecting.get("/auth/sso/{tenantId}", "startSso", {
     summary: "Start a single sign-on",
     description:
       "Sends the browser to the tenant's identity provider, from there to the host where it began, and " +
@@ -80,8 +80,6 @@ export const ssoLoginRoutes = [
         description: "The address that the page has asked for; an OpenID provider fills it in",
       }),
     }),
-    status: 302,
-    response: z.undefined(),
     outside: async (app, { params, query, cookie, actor, host }) => {
       const { browser, location } = await startSso(partsOf(app, { actor, host }), {
         browser: ssoCookieOf(app, host).read(cookie),
@@ -93,25 +91,22 @@ export const ssoLoginRoutes = [
       return redirect(location, browser && ssoCookieOf(app, host).set(browser, SSO_FLOW_SECONDS));
     },
   }),
-  open.get("/auth/sso/oidc/{tenantId}/callback", "completeSsoOidc", {
+  redirecting.get("/auth/sso/oidc/{tenantId}/callback", "completeSsoOidc", {
     summary: "Complete a single sign-on by OpenID Connect",
     description: "Where an OpenID provider sends the browser back to: `oidcRedirectUri`.",
     // Providers may send unknown parameters.
     query: z.looseObject({ state: z.string().max(STATE_MAX).optional() }),
-    status: 302,
-    response: z.undefined(),
     outside: async (app, { params, query, cookie, actor, host }) => {
       const { read } = ssoCookieOf(app, host);
       const back = { tenantId: params.tenantId, answer: answerOf(query), browser: read(cookie) };
       return redirect(await completeOidc(partsOf(app, { actor, host }), back));
     },
   }),
-  open.post("/auth/sso/saml/{tenantId}/acs", "completeSsoSaml", {
+  redirecting.post("/auth/sso/saml/{tenantId}/acs", "completeSsoSaml", {
     summary: "Complete a single sign-on by SAML",
     description:
       "Where a SAML identity provider posts its response to: `acsUrl`. The response needs a signed " +
       "assertion, not encrypted, for this server's entity id.",
-    takesNoIdempotencyKey: true,
     takesForm: true,
     bodyLimit: FORM_MAX_BYTES,
     body: z.looseObject({
@@ -119,8 +114,6 @@ export const ssoLoginRoutes = [
       RelayState: z.string().max(REDIRECT_URI_MAX).optional(),
     }),
     example: { SAMLResponse: "PHNhbWxwOlJlc3BvbnNl...", RelayState: "x7Zk" },
-    status: 302,
-    response: z.undefined(),
     outside: async (app, { params, body, cookie, actor, host }) => {
       const { read } = ssoCookieOf(app, host);
       const { SAMLResponse: response, RelayState: relayState } = body;

@@ -20,8 +20,6 @@ import {
   adminOf,
   APPROVAL_STATUSES,
   MEMBER_STATUSES,
-  PLAN_LIMITS,
-  type PlanLimits,
   PLANS,
   ROLES,
 } from "../../domain/kernel/caller.ts";
@@ -46,6 +44,7 @@ import { Name } from "../../domain/accounts/tenants/tenant.ts";
 import { listAudit } from "../../domain/accounts/audit/audit.ts";
 import { decideTenant, PLAN_LIMIT_MAX } from "../../domain/accounts/tenants/approval.ts";
 import { followPlan } from "../../domain/delivery/plan-change.ts";
+import { limitsBody } from "./billing.ts";
 import { CurrentPassword, NewPassword } from "./registration.ts";
 import { Accepted, accepted, countsOf, Flag, Order, pageReply, Search } from "./bodies.ts";
 import { ChallengeAnswerBody, LoginInput, proofParts } from "./mfa-login.ts";
@@ -88,31 +87,29 @@ const AdminBody = z
   })
   .meta({ id: "SuperAdmin" });
 
+const signingIn = superadmin.with({
+  access: "public",
+  errors: ["UNAUTHORIZED"],
+  response: AdminSignedInBody,
+});
+
 export const superadminAuthRoutes = [
-  superadmin.post("/superadmin/auth/login", "superadminLogin", {
-    errors: ["UNAUTHORIZED"],
+  signingIn.post("/superadmin/auth/login", "superadminLogin", {
     summary: "Log in as a super-admin",
     description:
       "Super-admins are made with `laurel admin create` and are no users of any tenant. With a second " +
       "factor the password alone answers 401 with the reason MFA_REQUIRED, and `challenge` for POST " +
       "/superadmin/auth/login/mfa; with `mfaCode` one call does both. Without one, where the server " +
       "requires it, the token is good for nothing but setting one up.",
-    access: "public",
-    takesNoIdempotencyKey: true,
     body: LoginInput,
     example: { email: "root@example.com", password: "Engine-No-1" },
-    response: AdminSignedInBody,
     outside: (app, { body, actor }) => adminLogin(proofParts(app, actor), { ...body, ip: actor.ip }),
   }),
-  superadmin.post("/superadmin/auth/login/mfa", "completeSuperadminLogin", {
-    errors: ["UNAUTHORIZED"],
+  signingIn.post("/superadmin/auth/login/mfa", "completeSuperadminLogin", {
     summary: "Complete a super-admin's login by the second factor",
     description: "As POST /auth/login/mfa.",
-    access: "public",
-    takesNoIdempotencyKey: true,
     body: ChallengeAnswerBody,
     example: { challengeToken: "header.payload.signature", code: "492039" },
-    response: AdminSignedInBody,
     outside: (app, { body, actor }) => completeAdminLogin(proofParts(app, actor), { ...body, ip: actor.ip }),
   }),
   superadmin.post("/superadmin/auth/logout", "superadminLogout", {
@@ -191,13 +188,6 @@ const StatsBody = z
   })
   .meta({ id: "PlatformStats" });
 
-const LIMIT_NAMES = Object.keys(PLAN_LIMITS.FREE) as (keyof PlanLimits)[];
-
-const limits = <S extends z.ZodType>(schema: (name: keyof PlanLimits) => S) =>
-  z.object(
-    Object.fromEntries(LIMIT_NAMES.map((name) => [name, schema(name)])) as Record<keyof PlanLimits, S>,
-  );
-
 const ShownLimit = z.union([z.int(), z.literal("unlimited")]).optional();
 
 const TenantBody = z
@@ -208,8 +198,8 @@ const TenantBody = z
     approvalReason: z.string().nullable().meta({ description: "Why it was rejected or suspended" }),
     approvalRequestedAt: z.iso.datetime().nullable(),
     plan: z.enum(PLANS),
-    planOverrides: limits(() => ShownLimit),
-    limits: limits(() => ShownLimit).meta({
+    planOverrides: limitsBody(() => ShownLimit),
+    limits: limitsBody(() => ShownLimit).meta({
       description: "Effective limits: the plan's, overridden by planOverrides",
     }),
     deleteAfter: z.iso.datetime().nullable(),
@@ -223,7 +213,7 @@ const TenantChange = z.object({
   plan: z.enum(PLANS).optional(),
   planOverrides: z
     .strictObject(
-      limits((name) =>
+      limitsBody((name) =>
         z
           .union([
             z

@@ -312,7 +312,6 @@ export const teamRoutes = [
   accepting.post("/team/invitations/accept", "acceptInvitation", {
     summary: "Accept an invitation",
     description: "Makes the account that the invitation is for, and logs in. The link proves the address.",
-    takesNoIdempotencyKey: true,
     body: z.object({ token: Token, name: Name, password: NewPassword }),
     example: { token: "the token of the mail", name: "Grace Hopper", password: "Copper-Kettle-91" },
     session: "begins",

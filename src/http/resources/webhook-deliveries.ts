@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
-import { ADMINS, BUILDERS, type Caller, DEVELOPERS, userOf } from "../../domain/kernel/caller.ts";
+import { type Caller, DEVELOPERS, userOf } from "../../domain/kernel/caller.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { Bulkhead, busy } from "../../domain/kernel/bulkhead.ts";
 import { DELIVERY_STATUSES } from "../../domain/delivery/webhooks/delivering/record-results.ts";
@@ -27,14 +27,11 @@ import {
   type WebhookOutcome,
   type WebhookRequest,
 } from "../../domain/delivery/webhooks/delivering/sender.ts";
-import { Reply, group } from "../route.ts";
+import { Reply } from "../route.ts";
 import { Moment, pageReply, Span, sortedBy } from "./bodies.ts";
-import { NEEDS_WEBHOOKS } from "./webhooks.ts";
+import { NEEDS_WEBHOOKS, readWebhooks, TYPE_MAX, webhooks, writeWebhooks } from "./webhooks.ts";
 
-const TYPE_MAX = 120;
-const common = group({ tag: "Webhooks", project: "none", errors: ["PAYMENT_REQUIRED"] });
-const read = common.with({ access: { roles: BUILDERS, needs: NEEDS_WEBHOOKS } });
-const tryOut = common.with({ access: { roles: DEVELOPERS, needs: NEEDS_WEBHOOKS } });
+const tryOut = webhooks.with({ access: { roles: DEVELOPERS, needs: NEEDS_WEBHOOKS } });
 
 const Answer = {
   responseCode: z.int().nullable(),
@@ -118,7 +115,7 @@ const sendTest = async (app: App, planned: PlannedTest): Promise<TestResult> => 
 const TestResultBody = z.object({ success: z.boolean(), deliveryId: z.uuid(), ...Answer });
 
 export const webhookDeliveryRoutes = [
-  read.get("/webhooks/{webhookId}/deliveries", "listWebhookDeliveries", {
+  readWebhooks.get("/webhooks/{webhookId}/deliveries", "listWebhookDeliveries", {
     summary: "List the deliveries of a webhook",
     description:
       "By the time of the events, the newest first. Kept for 30 days (PRO) or 90 (ENTERPRISE). " +
@@ -139,7 +136,7 @@ export const webhookDeliveryRoutes = [
       );
     },
   }),
-  read.get("/webhooks/{webhookId}/deliveries/{deliveryId}", "getWebhookDelivery", {
+  readWebhooks.get("/webhooks/{webhookId}/deliveries/{deliveryId}", "getWebhookDelivery", {
     summary: "Get a delivery with its attempts and payload",
     response: DeliveryDetailBody,
     run: async (work, { caller, params }) => {
@@ -181,8 +178,7 @@ export const webhookDeliveryRoutes = [
     response: DeliveryDetailBody,
     run: async (work, { caller, params }) => retryDelivery(work, targetOf(caller, params)),
   }),
-  common.post("/webhooks/{webhookId}/recover", "recoverWebhook", {
-    access: { roles: ADMINS, needs: NEEDS_WEBHOOKS },
+  writeWebhooks.post("/webhooks/{webhookId}/recover", "recoverWebhook", {
     summary: "Resend the events that a webhook has missed",
     description:
       "Events of the span that it wants now and was never sent, or whose delivery has failed. Events are " +

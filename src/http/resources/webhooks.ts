@@ -25,7 +25,8 @@ import { group } from "../route.ts";
 import { Deleted, deleted, graceSeconds, pageReply, sortedBy } from "./bodies.ts";
 
 const DESCRIPTION_MAX = 255;
-const PATTERN_MAX = 120;
+/** Maximum length of a type of events, or of a pattern. */
+export const TYPE_MAX = 120;
 
 /** Webhooks require an approved tenant with a plan that includes them. */
 export const NEEDS_WEBHOOKS = { approval: true, feature: "webhooks" } as const;
@@ -42,7 +43,7 @@ const Url = z
     example: "https://example.com/hooks/laurel",
   });
 const Patterns = z
-  .array(z.string().min(1).max(PATTERN_MAX))
+  .array(z.string().min(1).max(TYPE_MAX))
   .min(1)
   .max(PATTERNS_MAX)
   .meta({
@@ -96,7 +97,6 @@ const MadeWebhookBody = WebhookBody.extend({
   secret: z.string().meta({ description: "Shown only here" }),
 });
 
-const TYPE_MAX = 120;
 const TYPES_MAX = 50;
 const CURSOR_MAX = 32;
 
@@ -146,9 +146,9 @@ const anyone = group({
   access: { scope: "webhooks:read", roles: EVERY_ROLE },
 });
 
-const common = group({ tag: "Webhooks", project: "none", errors: ["PAYMENT_REQUIRED"] });
-const read = common.with({ access: { roles: BUILDERS, needs: NEEDS_WEBHOOKS } });
-const write = common.with({ access: { roles: ADMINS, needs: NEEDS_WEBHOOKS } });
+export const webhooks = group({ tag: "Webhooks", project: "none", errors: ["PAYMENT_REQUIRED"] });
+export const readWebhooks = webhooks.with({ access: { roles: BUILDERS, needs: NEEDS_WEBHOOKS } });
+export const writeWebhooks = webhooks.with({ access: { roles: ADMINS, needs: NEEDS_WEBHOOKS } });
 
 export const webhookRoutes = [
   anyone.get("/webhooks/event-types", "listWebhookEventTypes", {
@@ -211,7 +211,7 @@ export const webhookRoutes = [
       return { ...made, event: made.event as never };
     },
   }),
-  read.get("/webhooks", "listWebhooks", {
+  readWebhooks.get("/webhooks", "listWebhooks", {
     summary: "List webhooks",
     description: "Newest first.",
     query: PageQuery.extend({
@@ -223,13 +223,13 @@ export const webhookRoutes = [
     run: async (work, { caller, query }) =>
       pageReply(await listWebhooks(work, userOf(caller).tenantId, query), "webhooks", query, showWebhook),
   }),
-  read.get("/webhooks/{webhookId}", "getWebhook", {
+  readWebhooks.get("/webhooks/{webhookId}", "getWebhook", {
     summary: "Get a webhook",
     response: WebhookBody,
     run: async (work, { caller, params }) =>
       showWebhook(await getWebhook(work, userOf(caller).tenantId, params.webhookId)),
   }),
-  write.post("/webhooks", "createWebhook", {
+  writeWebhooks.post("/webhooks", "createWebhook", {
     summary: "Register a webhook",
     description:
       "Events that are committed from now on are sent to `url`, signed with the secret, which is shown " +
@@ -250,7 +250,7 @@ export const webhookRoutes = [
       return { ...showWebhook(made.webhook), secret: made.secret };
     },
   }),
-  write.post("/webhooks/{webhookId}/rotate-secret", "rotateWebhookSecret", {
+  writeWebhooks.post("/webhooks/{webhookId}/rotate-secret", "rotateWebhookSecret", {
     summary: "Give a webhook a new secret",
     description:
       "The old secret signs too for as long as `gracePeriodSeconds` says, in `webhook-signature`; " +
@@ -271,7 +271,7 @@ export const webhookRoutes = [
       return { ...showWebhook(made.webhook), secret: made.secret };
     },
   }),
-  write.patch("/webhooks/{webhookId}", "updateWebhook", {
+  writeWebhooks.patch("/webhooks/{webhookId}", "updateWebhook", {
     summary: "Change, pause or enable a webhook",
     description:
       "The new values apply to everything sent from now on, retries of earlier events included. ACTIVE " +
@@ -290,7 +290,7 @@ export const webhookRoutes = [
     run: async (work, { caller, params, body }) =>
       showWebhook(await updateWebhook(work, userOf(caller).tenantId, params.webhookId, body)),
   }),
-  write.delete("/webhooks/{webhookId}", "deleteWebhook", {
+  writeWebhooks.delete("/webhooks/{webhookId}", "deleteWebhook", {
     summary: "Delete a webhook",
     description: "Nothing more is sent to it, not even pending retries.",
     response: Deleted,

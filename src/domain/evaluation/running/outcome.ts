@@ -36,21 +36,24 @@ export const RULE_STATUSES = ["DRAFT", "ACTIVE", "SHADOW", "PAUSED", "ARCHIVED"]
 export type RuleStatus = (typeof RULE_STATUSES)[number];
 
 /** Why a rule fired or did not. */
-export type RuleReason =
-  | "MATCHED"
-  | "CONDITIONS_NOT_MET"
-  | "NOT_ACTIVE_YET"
-  | "EXPIRED"
-  | "ROLLOUT_EXCLUDED"
-  | "HOLDOUT"
-  | "LIMIT_REACHED"
-  | "COOLDOWN"
-  | "BUDGET_EXHAUSTED"
-  | "STEPS_EXHAUSTED"
-  | "STOPPED"
-  | "ACTION_FAILED"
-  | "LOOP_GUARD"
-  | "PLAYER_INELIGIBLE";
+export const RULE_REASONS = [
+  "MATCHED",
+  "CONDITIONS_NOT_MET",
+  "NOT_ACTIVE_YET",
+  "EXPIRED",
+  "ROLLOUT_EXCLUDED",
+  "HOLDOUT",
+  "LIMIT_REACHED",
+  "COOLDOWN",
+  "BUDGET_EXHAUSTED",
+  "STEPS_EXHAUSTED",
+  "STOPPED",
+  "ACTION_FAILED",
+  "LOOP_GUARD",
+  "PLAYER_INELIGIBLE",
+] as const;
+
+export type RuleReason = (typeof RULE_REASONS)[number];
 
 export type Outcome = {
   /** For a rule in SHADOW: it would have fired. */
