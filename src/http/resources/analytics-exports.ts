@@ -26,12 +26,11 @@ import {
 } from "../../domain/analytics/exports/reports.ts";
 import { actorOf, BUILDERS, type Caller, tenantOf } from "../../domain/kernel/caller.ts";
 import { forbidden, notFound } from "../../domain/kernel/errors.ts";
-import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { JOB_STATUSES } from "../../domain/long-work/project-jobs.ts";
 import type { Transact } from "../../domain/kernel/work.ts";
 import { group, Reply } from "../route.ts";
 import { type ByteRange, StreamedBody } from "../compression.ts";
-import { Deleted, deleted, Flag, pageReply, sortedBy } from "./bodies.ts";
+import { deleted, Deleted, Flag, paged, pageReply } from "./bodies.ts";
 import { queryChecker } from "../validate.ts";
 import {
   anyText,
@@ -305,9 +304,8 @@ export const analyticsExportRoutes = [
   exporting.get("/analytics/exports", "listAnalyticsExports", {
     summary: "List the files of reports",
     description: "Those of the reports that the caller may export; the others are not there for them.",
-    query: PageQuery.extend(sortedBy(EXPORT_ORDERS)),
+    ...paged(StoredExportBody, EXPORT_ORDERS, {}),
     hasSmallRows: true,
-    response: pageBody(StoredExportBody),
     run: async (work, { caller, projectId, query }) => {
       const asked = { ...query, reports: reportsFor(caller) };
       return pageReply(await listExports(work, projectId, asked), "exports", query);

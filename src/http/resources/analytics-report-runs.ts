@@ -11,7 +11,6 @@ import {
   startRun,
 } from "../../domain/analytics/reports/runs.ts";
 import { actorOf } from "../../domain/kernel/caller.ts";
-import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { ReadyJson } from "../../domain/kernel/caches.ts";
 import { Reply } from "../route.ts";
 import { AnswerBody, ReportRunBody } from "./analytics-report-bodies.ts";
@@ -24,7 +23,7 @@ import {
   requireFiles,
   writing,
 } from "./analytics-reports.ts";
-import { pageReply, sortedBy } from "./bodies.ts";
+import { paged, pageReply } from "./bodies.ts";
 
 const inflate = promisify(gunzip);
 
@@ -42,9 +41,8 @@ export const analyticsReportRunRoutes = [
   reading.get(PATH, "listAnalyticsReportRuns", {
     summary: "List the runs of a saved report",
     description: `The last ${RUNS_KEPT} of its schedule, and those started by request.`,
-    query: PageQuery.extend(sortedBy(RUN_ORDERS)),
+    ...paged(ReportRunBody, RUN_ORDERS, {}),
     hasSmallRows: true,
-    response: pageBody(ReportRunBody),
     run: async (work, { projectId, params, query }, app) => {
       const listed = await listRuns(work, refOf({ projectId, params }), query);
       return pageReply(listed, "runs", query, (run) => show(app, params.reportId, run));

@@ -18,7 +18,6 @@ import {
 } from "../../domain/analytics/reports/saved-reports.ts";
 import { actorOf, BUILDERS, type Caller, EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import { forbidden } from "../../domain/kernel/errors.ts";
-import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import type { ReadyJson } from "../../domain/kernel/caches.ts";
 import { ANALYTICS } from "../../domain/kernel/timeouts.ts";
 import { type Reply, group } from "../route.ts";
@@ -26,7 +25,7 @@ import { question } from "./analytics-fields.ts";
 import { rowsReply } from "./analytics-exports.ts";
 import { AnswerBody, NewReportBody, ReportBody, ReportChangeBody } from "./analytics-report-bodies.ts";
 import { askReport, readReport } from "./analytics-report-query.ts";
-import { Deleted, deleted, pageReply, sortedBy } from "./bodies.ts";
+import { deleted, Deleted, paged, pageReply } from "./bodies.ts";
 
 /** The media types of an answer, and of its files. */
 export const ANSWER_MEDIA = ["application/json", "text/csv", "application/x-ndjson"] as const;
@@ -123,11 +122,9 @@ export const analyticsReportRoutes = [
   }),
   reading.get("/analytics/reports", "listAnalyticsReports", {
     summary: "List the saved reports",
-    query: PageQuery.extend({
-      ...sortedBy(REPORT_ORDERS),
+    ...paged(ReportBody, REPORT_ORDERS, {
       report: z.enum(SAVED_KIND_NAMES).optional().meta({ description: "Those of this kind alone" }),
     }),
-    response: pageBody(ReportBody),
     run: async (work, { projectId, query }) =>
       pageReply(await listReports(work, projectId, query), "reports", query),
   }),

@@ -21,13 +21,12 @@ import {
 import { listSessions, logout, revokeSession, SESSION_ORDERS } from "../../domain/accounts/auth/sessions.ts";
 import { SIGN_IN_METHODS } from "../../domain/accounts/auth/tokens.ts";
 import { invalid, unauthorized } from "../../domain/kernel/errors.ts";
-import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { Name } from "../../domain/accounts/tenants/tenant.ts";
 import { mayCall } from "../access.ts";
 import { type AnyRoute, group } from "../route.ts";
 import { CurrentPassword, Email, LoginBody, NewPassword, TOKEN_INPUT_MAX } from "./registration.ts";
 import { LoginInput, proofParts } from "./mfa-login.ts";
-import { Accepted, accepted, Deleted, deleted, sortedBy } from "./bodies.ts";
+import { accepted, Accepted, deleted, Deleted, paged } from "./bodies.ts";
 
 const AccountBody = z
   .object({
@@ -212,8 +211,7 @@ const sessionRoutes = [
   own.get("/auth/sessions", "listSessions", {
     summary: "List your sessions",
     description: "Those that go on, newest first; at most 100.",
-    query: PageQuery.extend(sortedBy(SESSION_ORDERS)),
-    response: pageBody(SessionBody),
+    ...paged(SessionBody, SESSION_ORDERS, {}),
     run: (work, { caller, query }) => listSessions(work, userOf(caller), query),
   }),
   own.delete("/auth/sessions/{sessionId}", "revokeSession", {

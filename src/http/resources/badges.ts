@@ -11,10 +11,9 @@ import {
   revokeByHand,
   PLAYER_BADGE_ORDERS,
 } from "../../domain/economy/badges/player-badges.ts";
-import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import { revokeWithRewards } from "../../domain/revert/revoke-badge.ts";
-import { ByPlayer, causeOf, ofPathPlayer, onPlayers, pageReply, Person, sortedBy } from "./bodies.ts";
+import { ByPlayer, causeOf, ofPathPlayer, onPlayers, paged, pageReply, Person } from "./bodies.ts";
 
 const Time = z.iso.datetime().nullable();
 
@@ -88,12 +87,10 @@ export const badgeRoutes = [
   read.get("/players/{playerId}/badges", "listPlayerBadges", {
     summary: "List a player's badges",
     description: "ALL has the project's badges that the player does not hold too, and secret ones.",
-    query: PageQuery.extend({
-      ...sortedBy(PLAYER_BADGE_ORDERS),
+    ...paged(PlayerBadgeBody, PLAYER_BADGE_ORDERS, {
       state: z.enum(BADGE_STATES).default("HELD"),
       category: z.string().min(1).max(64).optional(),
     }),
-    response: pageBody(PlayerBadgeBody),
     run: async (work, { projectId, params, query }) => {
       const player = await getPlayer(work, projectId, params.playerId);
       return pageReply(await listPlayerBadges(work, player, query), "badges", query);
@@ -154,8 +151,7 @@ export const badgeRoutes = [
   read.get("/badges/{badgeId}/holders", "listBadgeHolders", {
     summary: "List the players who hold a badge",
     description: "Highest tier first.",
-    query: PageQuery.extend({
-      ...sortedBy(HOLDER_ORDERS),
+    ...paged(Holder, HOLDER_ORDERS, {
       tier: z.coerce
         .number()
         .int()
@@ -165,7 +161,6 @@ export const badgeRoutes = [
         .meta({ description: "Exactly this tier" }),
       playerId: ByPlayer,
     }),
-    response: pageBody(Holder),
     run: async (work, { projectId, params, query }) =>
       pageReply(await listHolders(work, projectId, params.badgeId, query), "holders", query),
   }),

@@ -6,8 +6,9 @@ import {
   type Page,
   PAGE_LIMIT_DEFAULT,
   PAGE_LIMIT_MAX,
+  pageBody,
   pageOf,
-  type PageQuery,
+  PageQuery,
   sortsOf,
 } from "../../domain/kernel/paging.ts";
 import { group, Reply } from "../route.ts";
@@ -29,6 +30,13 @@ export const sortedBy = <S extends string>(orders: Orders<S, unknown>) => ({
   sort: z.enum(sortsOf(orders)).default(sortsOf(orders)[0] as never),
   order: Direction.default(orders.usual),
 });
+
+/** The query and the response of a list of `item` in pages, in one of `orders`, by `filters`. */
+export const paged = <I extends z.ZodType, S extends string, F extends z.ZodRawShape>(
+  item: I,
+  orders: Orders<S, unknown>,
+  filters: F,
+) => ({ query: PageQuery.extend({ ...sortedBy(orders), ...filters }), response: pageBody(item) });
 
 export const Search = z.string().min(1).max(SEARCH_MAX).optional();
 

@@ -32,11 +32,10 @@ import {
 } from "../../domain/social/chat/channels.ts";
 import type { ChannelRef } from "../../domain/social/chat/channel-row.ts";
 import { invalid } from "../../domain/kernel/errors.ts";
-import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import type { Work } from "../../domain/kernel/work.ts";
 import { group, Reply } from "../route.ts";
-import { pageReply, Person, sortedBy } from "./bodies.ts";
+import { paged, pageReply, Person } from "./bodies.ts";
 
 const NAME_MAX = 100;
 const NAMED_MAX = 300;
@@ -193,13 +192,11 @@ export const chatChannelRoutes = [
       "Last changed first. With `playerId` the channels that this player reads, with unread counts; else " +
       "those of the whole project, and for moderators the private ones too, without `lastMessage`. The " +
       "channel `global` is always there.",
-    query: PageQuery.extend({
-      ...sortedBy(CHANNEL_ORDERS),
+    ...paged(ChatChannelBody, CHANNEL_ORDERS, {
       kind: z.enum(CHANNEL_KINDS).optional(),
       status: z.enum(CHANNEL_STATUSES).optional(),
       playerId: ActingPlayer,
     }),
-    response: pageBody(ChatChannelBody),
     run: async (work, { projectId, caller, query }) => {
       const actor = await chatActorOf(work, projectId, caller, query.playerId);
       return pageReply(await listChannels(work, projectId, actor, query), "channels", query);
@@ -262,8 +259,9 @@ export const chatChannelRoutes = [
     description:
       "By the time they joined. In a channel of the project, to which everybody belongs, those who have " +
       "read or set something.",
-    query: PageQuery.extend({ ...sortedBy(CHAT_MEMBER_ORDERS), playerId: ActingPlayer }),
-    response: pageBody(ChatMemberBody),
+    ...paged(ChatMemberBody, CHAT_MEMBER_ORDERS, {
+      playerId: ActingPlayer,
+    }),
     run: async (work, { projectId, caller, params, query }) => {
       const { playerId } = query;
       const { actor, ref } = await accessOf(work, { projectId, caller, ...params, playerId });

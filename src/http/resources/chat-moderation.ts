@@ -33,7 +33,6 @@ import {
   SANCTION_REASON_MAX,
   SANCTION_SECONDS_MAX,
 } from "../../domain/social/chat/moderation/sanction-changes.ts";
-import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { group } from "../route.ts";
 import { prepareFilter, tryFilter } from "../../domain/social/chat/moderation/filters.ts";
 import {
@@ -43,7 +42,7 @@ import {
 } from "../../domain/social/chat/moderation/word-filter.ts";
 import { CONTENT_MAX } from "../../domain/social/chat/settings.ts";
 import { channelRefOf, ChatMessageBody } from "./chat-channels.ts";
-import { Deleted, deleted, Flag, pageReply, Person, sortedBy } from "./bodies.ts";
+import { deleted, Deleted, Flag, paged, pageReply, Person } from "./bodies.ts";
 
 const NAMED_MAX = 300;
 
@@ -197,15 +196,13 @@ export const chatModerationRoutes = [
   moderate.get("/chat/sanctions", "listChatSanctions", {
     summary: "List mutes, bans and shadow mutes",
     description: "Newest first.",
-    query: PageQuery.extend({
-      ...sortedBy(SANCTION_ORDERS),
+    ...paged(SanctionBody, SANCTION_ORDERS, {
       playerId: PlayerName.optional(),
       channelId: z.uuid().optional(),
       kind: z.enum(SANCTION_KINDS).optional(),
       active: Flag.meta({ description: "Those that hold now, or those that do not" }),
       appealStatus: z.enum(APPEAL_STATUSES).optional(),
     }),
-    response: pageBody(SanctionBody),
     run: async (work, { projectId, query }) =>
       pageReply(await listSanctions(work, projectId, query), "sanctions", query),
   }),
@@ -281,13 +278,11 @@ export const chatModerationRoutes = [
   moderate.get("/chat/reports", "listChatReports", {
     summary: "List reports",
     description: "A queue: the oldest first.",
-    query: PageQuery.extend({
-      ...sortedBy(REPORT_ORDERS),
+    ...paged(ReportBody, REPORT_ORDERS, {
       status: z.enum(REPORT_STATUSES).optional(),
       channelId: z.uuid().optional(),
       senderId: PlayerName.optional(),
     }),
-    response: pageBody(ReportBody),
     run: async (work, { projectId, query }) =>
       pageReply(await listReports(work, projectId, query), "reports", query),
   }),

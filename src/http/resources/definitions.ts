@@ -142,7 +142,7 @@ export const definitionOperations = (
       body: changeBody(kind.shape, counter),
       response: body,
       run: async (work, asked) => {
-        const { [counter.name]: given, ...changes } = asked.body as Json;
+        const { [counter.name]: given, ...changes } = asked.body;
         const count = given as number | undefined;
         return show(work, await update(work, kind, { ...refOf(asked), count, changes }));
       },

@@ -18,7 +18,7 @@ import {
 import { type DraftList, listDrafts } from "../../domain/economy/definitions/list-drafts.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
 import { actorOf } from "../../domain/kernel/caller.ts";
-import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
+import { pageOf } from "../../domain/kernel/paging.ts";
 import type { Work } from "../../domain/kernel/work.ts";
 import type { AnyRoute } from "../route.ts";
 import {
@@ -29,7 +29,7 @@ import {
   VersionBody,
   type Writing,
 } from "./definitions.ts";
-import { Search, sortedBy } from "./bodies.ts";
+import { paged, Search } from "./bodies.ts";
 
 /** A kind of definition with drafts, as the API names and shows it. */
 type DraftResource = Resource & {
@@ -72,13 +72,11 @@ const listRoute = ({ kind: { plural }, read, body, list, filters }: Common): Any
     isRevalidated: true,
     summary: `List ${plural}`,
     description: "By `sortOrder`, unless sorted otherwise. The fields are those of the drafts.",
-    query: PageQuery.extend({
-      ...sortedBy(list.orders),
+    ...paged(body, list.orders, {
       status: z.enum(DRAFT_STATUSES).optional().meta({ description: "Default: all but ARCHIVED" }),
       ...filters,
       search: Search.meta({ description: "Part of the name or key" }),
     }),
-    response: pageBody(body),
     run: async (work, { projectId, query }) => {
       const { drafts, total } = await listDrafts(work, projectId, query as never, list);
       return pageOf(drafts.map((one) => showDraft(one, work)) as never[], total, query);
@@ -115,8 +113,7 @@ const duplicateRoute = (common: Common): AnyRoute => {
 const versionsRoute = ({ kind, one, name, path, read, refOf }: Common): AnyRoute =>
   read.get(`${path}/versions`, `list${name}Versions`, {
     summary: `List ${one}'s versions`,
-    query: PageQuery.extend(sortedBy(VERSION_ORDERS)),
-    response: pageBody(VersionBody.meta({ id: `${name}Version` })),
+    ...paged(VersionBody.meta({ id: `${name}Version` }), VERSION_ORDERS, {}),
     run: async (work, { query, ...asked }) => {
       const found = await getDefinition(work, asked.projectId, kind, refOf(asked).ref);
       const { versions, total } = await listVersions(work, found, query);

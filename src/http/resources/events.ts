@@ -8,7 +8,6 @@ import {
   EVERY_ROLE,
   tenantOf,
 } from "../../domain/kernel/caller.ts";
-import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import {
   ENFORCEMENTS,
   EVENT_TYPE_ORDERS,
@@ -47,7 +46,7 @@ import { findRuleId } from "../../domain/rules/rules.ts";
 import type { Transact } from "../../domain/kernel/work.ts";
 import { explainedInPart, SHORT_REFUSALS_EXPLAINED } from "../item-refusals.ts";
 import { PropertyPath, textList } from "./analytics-fields.ts";
-import { AfterId, ByRule, cursorBody, Direction, Flag, pageReply, Search, sortedBy } from "./bodies.ts";
+import { AfterId, ByRule, cursorBody, Direction, Flag, paged, pageReply, Search } from "./bodies.ts";
 
 const JsonObject = z.record(z.string(), z.unknown());
 
@@ -400,12 +399,10 @@ export const eventRoutes = [
   }),
   read.get("/event-types", "listEventTypes", {
     summary: "List event types and the schemas of their properties",
-    query: PageQuery.extend({
-      ...sortedBy(EVENT_TYPE_ORDERS),
+    ...paged(EventType, EVENT_TYPE_ORDERS, {
       search: Search,
       enforcement: z.enum(ENFORCEMENTS).optional(),
     }),
-    response: pageBody(EventType),
     run: async (work, { projectId, query }) =>
       pageReply(await listEventTypes(work, projectId, query), "types", query),
   }),

@@ -3,10 +3,9 @@ import { IsoTime } from "../../domain/kernel/iso-time.ts";
 import { listInbox, readMessage, sendByHand, INBOX_ORDERS } from "../../domain/economy/inbox/inbox.ts";
 import { BODY_MAX, TITLE_MAX } from "../../domain/evaluation/inbox/send.ts";
 import { fitsBytes } from "../../domain/kernel/hostile-json.ts";
-import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
-import { causeOf, Flag, onPlayers, pageReply, sortedBy } from "./bodies.ts";
+import { causeOf, Flag, onPlayers, paged, pageReply } from "./bodies.ts";
 
 /** Maximum bytes of `data` as JSON. */
 const DATA_MAX_BYTES = 8 * 1024;
@@ -47,8 +46,10 @@ export const inboxRoutes = [
   read.get("/players/{playerId}/inbox", "listInbox", {
     summary: "List the messages of a player",
     description: "Newest first, without those that have ended.",
-    query: PageQuery.extend({ ...sortedBy(INBOX_ORDERS), unread: Flag, type: Key.optional() }),
-    response: pageBody(InboxMessage),
+    ...paged(InboxMessage, INBOX_ORDERS, {
+      unread: Flag,
+      type: Key.optional(),
+    }),
     run: async (work, { projectId, params, query }) => {
       const player = await getPlayer(work, projectId, params.playerId);
       return pageReply(await listInbox(work, player, query), "messages", query);

@@ -13,7 +13,7 @@ import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
 import { PATH_VALUES } from "../path-values.ts";
 import { Reply } from "../route.ts";
 import { boards, BoardValue, readBoards } from "./leaderboards.ts";
-import { pageReply, Person, sortedBy } from "./bodies.ts";
+import { paged, pageReply, Person } from "./bodies.ts";
 
 const Key = z.string().min(1).max(64).meta({ example: "2026-W02" });
 const BOARD = "The value of the breakdown; empty without one";
@@ -59,12 +59,10 @@ export const leaderboardPeriodRoutes = [
   readBoards.get("/leaderboards/{leaderboardId}/periods", "listLeaderboardPeriods", {
     summary: "List the periods of a leaderboard, newest first",
     description: "With a breakdown, one for each of its values.",
-    query: PageQuery.extend({
-      ...sortedBy(PERIOD_ORDERS),
+    ...paged(PeriodBody, PERIOD_ORDERS, {
       status: z.enum(LIST_STATUSES).optional(),
       board: BoardValue.optional().meta({ description: BOARD }),
     }),
-    response: pageBody(PeriodBody),
     outside: async (app, { projectId, params, query }) =>
       pageReply(await readPeriods(app, projectId, { ...query, ref: params.leaderboardId }), "periods", query),
   }),

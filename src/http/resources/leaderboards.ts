@@ -20,9 +20,9 @@ import {
   pauseLeaderboard,
   resumeLeaderboard,
 } from "../../domain/leaderboards/leaderboards.ts";
-import { PAGE_LIMIT_DEFAULT, pageBody, PageQuery } from "../../domain/kernel/paging.ts";
+import { PAGE_LIMIT_DEFAULT, PageQuery } from "../../domain/kernel/paging.ts";
 import { group, Reply } from "../route.ts";
-import { Deleted, deleted, pageReply, Person, Search, sortedBy } from "./bodies.ts";
+import { deleted, Deleted, paged, pageReply, Person, Search } from "./bodies.ts";
 
 export const EntryBody = z
   .object({
@@ -149,12 +149,10 @@ export const leaderboardRoutes = [
   readBoards.get("/leaderboards", "listLeaderboards", {
     isRevalidated: true,
     summary: "List leaderboards, newest first",
-    query: PageQuery.extend({
-      ...sortedBy(LEADERBOARD_ORDERS),
+    ...paged(LeaderboardBody, LEADERBOARD_ORDERS, {
       status: Status.optional().meta({ description: "Default: all but ARCHIVED" }),
       search: Search.meta({ description: "Part of the name or key, in any case" }),
     }),
-    response: pageBody(LeaderboardBody),
     run: async (work, { projectId, query }) =>
       pageReply(await listLeaderboards(work, projectId, query), "leaderboards", query, showLeaderboard),
   }),

@@ -14,7 +14,6 @@ import { Key } from "../../domain/evaluation/language/syntax.ts";
 import { DECISIONS } from "../../domain/evaluation/quests/submit.ts";
 import { LIMITS } from "../../domain/accounts/rate-limits/limiter.ts";
 import { ADMINS, DESIGNERS } from "../../domain/kernel/caller.ts";
-import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import {
   abandonPlayerQuest,
   advancePlayerQuest,
@@ -29,7 +28,7 @@ import {
 import { QUESTS_MAX } from "../../domain/evaluation/quests/quest.ts";
 import { QUEST_STATES } from "../../domain/evaluation/quests/row.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
-import { ByPlayer, causeOf, firstOf, Flag, ofPathPlayer, pageReply, Person, sortedBy } from "./bodies.ts";
+import { ByPlayer, causeOf, firstOf, Flag, ofPathPlayer, paged, pageReply, Person } from "./bodies.ts";
 import { manageQuests, PlayerQuestBody, readQuests, writeQuests } from "./quests.ts";
 
 const SubmissionAnswer = z
@@ -216,14 +215,12 @@ export const playerQuestRoutes = [
     summary: "List what players have submitted",
     description:
       "For steps of kind MANUAL, the oldest first. With `status` of PENDING it is the queue of reviews.",
-    query: PageQuery.extend({
-      ...sortedBy(SUBMISSION_ORDERS),
+    ...paged(SubmissionBody, SUBMISSION_ORDERS, {
       status: z.enum(SUBMISSION_STATUSES).optional(),
       questId: z.string().min(1).max(64).optional().meta({ description: "The quest's UUID or key" }),
       stepKey: Key.optional(),
       playerId: ByPlayer,
     }),
-    response: pageBody(SubmissionBody),
     run: async (work, { projectId, query }) =>
       pageReply(await listSubmissions(work, projectId, query), "submissions", query),
   }),

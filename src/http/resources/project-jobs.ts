@@ -1,6 +1,5 @@
 import { z } from "zod";
 import type { Caller } from "../../domain/kernel/caller.ts";
-import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { ANY_JOB, jobsSeenBy } from "../../domain/registries/jobs/kinds.ts";
 import {
   cancelJob,
@@ -13,7 +12,7 @@ import {
 } from "../../domain/long-work/project-jobs.ts";
 import { ReadyJson } from "../../domain/kernel/caches.ts";
 import { group } from "../route.ts";
-import { pageReply, sortedBy } from "./bodies.ts";
+import { paged, pageReply } from "./bodies.ts";
 
 /** The response of operations that start long-running work. */
 export const JobBody = z
@@ -45,12 +44,10 @@ export const projectJobRoutes = [
   common.get("/jobs", "listJobs", {
     summary: "List long-running jobs",
     description: "Those of the kinds that the caller may start; the others are not there for them.",
-    query: PageQuery.extend({
-      ...sortedBy(JOB_ORDERS),
+    ...paged(JobBody, JOB_ORDERS, {
       kind: z.string().max(64).optional(),
       status: z.enum(JOB_STATUSES).optional(),
     }),
-    response: pageBody(JobBody),
     run: async (work, { caller, projectId, query }) => {
       const asked = { ...query, ...jobsSeenBy(caller) };
       return pageReply(await listJobs(work, projectId, asked), "jobs", query);

@@ -13,13 +13,12 @@ import {
   PARTICIPANT_ORDERS,
   readQuestStats,
 } from "../../domain/economy/quests/participants.ts";
-import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { publishDraft, showDraft } from "../../domain/economy/definitions/drafts.ts";
 import { questList } from "../../domain/economy/quests/list.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
 import { orderQuestBackfill } from "../../domain/rules/insight/recount-players.ts";
 import { draftFields } from "./definitions.ts";
-import { ByPlayer, pageReply, Person, sortedBy } from "./bodies.ts";
+import { ByPlayer, paged, pageReply, Person } from "./bodies.ts";
 import { draftRoutes } from "./draft-routes.ts";
 
 const common = group({ tag: "Quests", project: "caller" });
@@ -271,13 +270,11 @@ export const questRoutes: readonly AnyRoute[] = [
   readQuests.get("/quests/{questId}/players", "listQuestPlayers", {
     summary: "List the players of a quest",
     description: "Those who have started it, one item for each cycle.",
-    query: PageQuery.extend({
-      ...sortedBy(PARTICIPANT_ORDERS),
+    ...paged(ParticipantBody, PARTICIPANT_ORDERS, {
       state: State.optional(),
       cycleKey,
       playerId: ByPlayer,
     }),
-    response: pageBody(ParticipantBody),
     run: async (work, { projectId, params, query }) => {
       const found = await getDefinition(work, projectId, questKind, params.questId);
       return pageReply(await listParticipants(work, found, query), "participants", query);

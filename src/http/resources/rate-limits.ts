@@ -3,7 +3,6 @@ import type { App } from "../../app.ts";
 import { audit } from "../../domain/accounts/audit/audit.ts";
 import { actorOf } from "../../domain/kernel/caller.ts";
 import { invalid } from "../../domain/kernel/errors.ts";
-import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import {
   canonicalAddress,
   isProtected,
@@ -28,7 +27,7 @@ import {
   unusedIp,
 } from "../../domain/accounts/rate-limits/ip-blocks.ts";
 import { Reply, group } from "../route.ts";
-import { Deleted, deleted, pageReply, sortedBy } from "./bodies.ts";
+import { deleted, Deleted, paged, pageReply } from "./bodies.ts";
 
 const IpParams = z.object({
   ip: z.string().max(64).meta({
@@ -156,8 +155,9 @@ export const rateLimitRoutes = [
   common.get("/admin/rate-limits/blocked", "listIpBlocks", {
     summary: "List blocked addresses",
     description: "Blocks in force, newest first.",
-    query: PageQuery.extend({ ...sortedBy(IP_BLOCK_ORDERS), source: z.enum(BLOCK_SOURCES).optional() }),
-    response: pageBody(IpBlockBody),
+    ...paged(IpBlockBody, IP_BLOCK_ORDERS, {
+      source: z.enum(BLOCK_SOURCES).optional(),
+    }),
     run: async (work, { query }) => pageReply(await listBlocks(work, query), "rows", query, showBlock),
   }),
 ];

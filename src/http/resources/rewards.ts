@@ -1,6 +1,5 @@
 import { z } from "zod";
 import { actorOf, DESIGNERS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
-import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import {
   addCodes,
@@ -19,7 +18,7 @@ import {
 import { isEmptyBundle, RewardBundle } from "../../domain/evaluation/rewards/bundle.ts";
 import { BULK_PLAYERS_MAX, startBulkGrant } from "../../domain/economy/rewards/references.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
-import { causeOf, onPlayers, pageReply, sortedBy } from "./bodies.ts";
+import { causeOf, onPlayers, paged, pageReply } from "./bodies.ts";
 import { PlayerRef } from "./leaderboards.ts";
 import { JobBody } from "./project-jobs.ts";
 
@@ -116,12 +115,10 @@ export const rewardRoutes = [
   read.get("/players/{playerId}/rewards", "listPlayerRewards", {
     summary: "List the rewards that a player was given",
     description: "Newest first.",
-    query: PageQuery.extend({
-      ...sortedBy(PLAYER_REWARD_ORDERS),
+    ...paged(PlayerRewardBody, PLAYER_REWARD_ORDERS, {
       status: z.enum(GRANT_STATUSES).optional(),
       rewardKey: z.string().min(1).max(64).optional(),
     }),
-    response: pageBody(PlayerRewardBody),
     run: async (work, { projectId, params, query }) => {
       const player = await getPlayer(work, projectId, params.playerId);
       return pageReply(await listPlayerRewards(work, player, query), "rewards", query);

@@ -20,7 +20,7 @@ import {
 } from "../../domain/rules/lifecycle/publishing.ts";
 import { createRule, getRule, listRules, patchRule, RULE_SORTS } from "../../domain/rules/rules.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
-import { Order, sortedBy, pageReply } from "./bodies.ts";
+import { Order, paged, pageReply } from "./bodies.ts";
 
 /** Properties shared by operations on rules. */
 
@@ -248,8 +248,7 @@ export const ruleRoutes = [
   }),
   readRules.get("/rules/{ruleId}/versions", "listRuleVersions", {
     summary: "List a rule's published versions, newest first",
-    query: PageQuery.extend(sortedBy(VERSION_ORDERS)),
-    response: pageBody(VersionBody),
+    ...paged(VersionBody, VERSION_ORDERS, {}),
     run: async (work, { projectId, params, query }) =>
       pageReply(await listVersions(work, projectId, params.ruleId, query), "versions", query),
   }),

@@ -8,7 +8,6 @@ import {
   REVIEW_ORDERS,
   REVIEW_STATUSES,
 } from "../../domain/leaderboards/reviews.ts";
-import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { Reply } from "../route.ts";
 import {
   type BatchScore,
@@ -28,7 +27,7 @@ import {
   submissionOf,
 } from "../item-refusals.ts";
 import { boards, PlayerRef, SubmittedScore } from "./leaderboards.ts";
-import { ByPlayer, pageReply, sortedBy } from "./bodies.ts";
+import { ByPlayer, paged, pageReply } from "./bodies.ts";
 const write = boards.with({ access: { scope: "leaderboards:write", roles: ADMINS } });
 
 const ScoreReviewBody = z
@@ -157,8 +156,7 @@ export const scoreRoutes = [
   write.get("/score-reviews", "listScoreReviews", {
     summary: "List scores that were held for a review",
     description: "The oldest first.",
-    query: PageQuery.extend({
-      ...sortedBy(REVIEW_ORDERS),
+    ...paged(ScoreReviewBody, REVIEW_ORDERS, {
       status: z.enum(REVIEW_STATUSES).optional(),
       leaderboardId: z
         .string()
@@ -168,7 +166,6 @@ export const scoreRoutes = [
         .meta({ description: "The leaderboard's UUID or key" }),
       playerId: ByPlayer,
     }),
-    response: pageBody(ScoreReviewBody),
     run: async (work, { projectId, query }) =>
       pageReply(await listReviews(work, projectId, query), "reviews", query),
   }),

@@ -1,7 +1,6 @@
 import { z } from "zod";
 import type { Work } from "../../domain/kernel/work.ts";
 import { BUILDERS, DESIGNERS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
-import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import {
   changeMembers,
   listMembers,
@@ -12,7 +11,7 @@ import {
 import { PREVIEW_PLAYERS_MAX, previewSegment } from "../../domain/economy/segments/pages.ts";
 import { SegmentConditions } from "../../domain/evaluation/segments/membership.ts";
 import { type RouteContext, group } from "../route.ts";
-import { ByPlayer, Moment, pageReply, Person, sortedBy } from "./bodies.ts";
+import { ByPlayer, Moment, paged, pageReply, Person } from "./bodies.ts";
 
 const common = group({ tag: "Segments", project: "caller" });
 const read = common.with({ access: { scope: "players:read", roles: EVERY_ROLE } });
@@ -71,14 +70,12 @@ export const segmentRoutes = [
     description:
       "With `at`, those of a past moment, up to 400 days ago: who had entered by then and not left, by the " +
       "times of the events that had them enter and leave. A merged player stands for both.",
-    query: PageQuery.extend({
-      ...sortedBy(MEMBER_ORDERS),
+    ...paged(Person.extend({ enteredAt: z.iso.datetime() }).meta({ id: "SegmentMember" }), MEMBER_ORDERS, {
       playerId: ByPlayer,
       at: Moment.optional().meta({
         description: "Who was in it at this moment; default: who is in it now",
       }),
     }),
-    response: pageBody(Person.extend({ enteredAt: z.iso.datetime() }).meta({ id: "SegmentMember" })),
     run: async (work, { projectId, params, query }) =>
       pageReply(await listMembers(work, projectId, params.segmentId, query), "members", query),
   }),

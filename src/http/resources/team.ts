@@ -44,7 +44,7 @@ import {
 import { resetMemberMfa } from "../../domain/accounts/mfa/factors.ts";
 import { requireChangeProof, requireRecentProof } from "../../domain/accounts/mfa/step-up.ts";
 import { Email, LoginBody, NewPassword } from "./registration.ts";
-import { Deleted, deleted, Order, pageReply, sortedBy } from "./bodies.ts";
+import { deleted, Deleted, Order, paged, pageReply } from "./bodies.ts";
 import { OwnPassword, proofParts, provenAgain, selfOf } from "./mfa-login.ts";
 
 /** A role as callers may write it: MEMBER is an alias of VIEWER. */
@@ -239,11 +239,9 @@ export const teamRoutes = [
     summary: "List invitations",
     description: "Newest first. A VIEWER sees no addresses.",
     access: { roles: EVERY_ROLE },
-    query: PageQuery.extend({
-      ...sortedBy(INVITATION_ORDERS),
+    ...paged(InvitationBody, INVITATION_ORDERS, {
       status: z.enum(INVITATION_STATUSES).optional(),
     }),
-    response: pageBody(InvitationBody),
     run: async (work, { caller, query }) => {
       const { tenantId, role } = userOf(caller);
       return pageReply(await listInvitations(work, tenantId, query), "rows", query, (invitation) =>

@@ -1,7 +1,6 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
 import { type Caller, DEVELOPERS, userOf } from "../../domain/kernel/caller.ts";
-import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { Bulkhead, busy } from "../../domain/kernel/bulkhead.ts";
 import { DELIVERY_STATUSES } from "../../domain/delivery/webhooks/delivering/record-results.ts";
 import {
@@ -28,7 +27,7 @@ import {
   type WebhookRequest,
 } from "../../domain/delivery/webhooks/delivering/sender.ts";
 import { Reply } from "../route.ts";
-import { Moment, pageReply, Span, sortedBy } from "./bodies.ts";
+import { Moment, paged, pageReply, Span } from "./bodies.ts";
 import { NEEDS_WEBHOOKS, readWebhooks, TYPE_MAX, webhooks, writeWebhooks } from "./webhooks.ts";
 
 const tryOut = webhooks.with({ access: { roles: DEVELOPERS, needs: NEEDS_WEBHOOKS } });
@@ -120,14 +119,12 @@ export const webhookDeliveryRoutes = [
     description:
       "By the time of the events, the newest first. Kept for 30 days (PRO) or 90 (ENTERPRISE). " +
       `\`responseBody\` is cut to ${LISTED_RESPONSE_MAX} characters here.`,
-    query: PageQuery.extend({
-      ...sortedBy(DELIVERY_ORDERS),
+    ...paged(DeliveryBody, DELIVERY_ORDERS, {
       status: z.enum(DELIVERY_STATUSES).optional(),
       eventType: z.string().min(1).max(TYPE_MAX).optional(),
       eventId: z.uuid().optional(),
       ...Span.shape,
     }),
-    response: pageBody(DeliveryBody),
     run: async (work, { caller, params, query }) => {
       const webhook = await getWebhook(work, userOf(caller).tenantId, params.webhookId);
       const isHidden = userOf(caller).role === "DESIGNER";

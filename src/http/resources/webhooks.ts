@@ -17,12 +17,12 @@ import {
   WEBHOOK_STATUSES,
 } from "../../domain/delivery/webhooks/registration.ts";
 import { ADMINS, BUILDERS, DEVELOPERS, EVERY_ROLE, tenantOf, userOf } from "../../domain/kernel/caller.ts";
-import { PAGE_LIMIT_MAX, pageBody, PageQuery } from "../../domain/kernel/paging.ts";
+import { PAGE_LIMIT_MAX } from "../../domain/kernel/paging.ts";
 import { eventTypes } from "../../domain/delivery/webhooks/catalogue.ts";
 import { readFeed } from "../../domain/delivery/webhooks/feed.ts";
 import { makeTestEvent } from "../../domain/delivery/webhooks/delivery-list.ts";
 import { group } from "../route.ts";
-import { Deleted, deleted, graceSeconds, pageReply, sortedBy } from "./bodies.ts";
+import { deleted, Deleted, graceSeconds, paged, pageReply } from "./bodies.ts";
 
 const DESCRIPTION_MAX = 255;
 /** Maximum length of a type of events, or of a pattern. */
@@ -214,12 +214,10 @@ export const webhookRoutes = [
   readWebhooks.get("/webhooks", "listWebhooks", {
     summary: "List webhooks",
     description: "Newest first.",
-    query: PageQuery.extend({
-      ...sortedBy(WEBHOOK_ORDERS),
+    ...paged(WebhookBody, WEBHOOK_ORDERS, {
       status: z.enum(WEBHOOK_STATUSES).optional(),
       projectId: z.uuid().optional().meta({ description: "Those of this project alone" }),
     }),
-    response: pageBody(WebhookBody),
     run: async (work, { caller, query }) =>
       pageReply(await listWebhooks(work, userOf(caller).tenantId, query), "webhooks", query, showWebhook),
   }),
