@@ -219,7 +219,6 @@ export const ssoRoutes = [
       "Looks for the TXT record: 422 DNS_NOT_READY until it is seen, 409 DOMAIN_ALREADY_CLAIMED when " +
       "another tenant has verified the domain. If that one's record is missing, now and three days later, " +
       "the domain passes to who verifies it then. Once a minute.",
-    errors: ["RATE_LIMITED"],
     response: SsoDomainBody,
     ...provenAgain,
     prepare: (app, { caller, params }) => {
