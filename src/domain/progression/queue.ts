@@ -159,8 +159,9 @@ type ReadSizes = { limit: number; closed?: readonly string[]; projects?: number 
 /**
  * Reads the next events of locked partitions, within CLAIM_BYTES_MAX: one of each tenant, then a second one
  * of each, and so on, however many projects and partitions a tenant has them in. Beside those of others it
- * has few of a long backlog, and is soon over. A tenant's events are in the order in which they came. The limit of 1 keeps the planner
- * to one index look-up per event: as a join it scanned all events.
+ * has few of a long backlog, and is soon over. A tenant's events are in the order in which they came. The
+ * limit of 1 keeps the planner to one index look-up per event: as a join it scanned all events. The limit that
+ * is a query lets it keep the plan: knowing the number, it would plan anew for each claim.
  */
 export const claimEvents = async (
   { db }: Work,
@@ -200,7 +201,7 @@ export const claimEvents = async (
     picked as (
       select * from turns
       where turn <= coalesce((select greatest(${OWN_MAX}, ${OWN_FACTOR} * turn) from most), turn)
-      order by turn, random() limit ${limit}::bigint),
+      order by turn, random() limit (select ${limit}::bigint)),
     placed as materialized (
       select picked.*, row_number() over (partition by tenant_id order by seq) as own from picked),
     e as materialized (
