@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { type RawBuilder, sql } from "kysely";
 import { outageOf } from "../kernel/outages.ts";
-import { unanswered } from "../kernel/statements.ts";
+import { kept, unansweredKept } from "../kernel/statements.ts";
 import { LOCK_SPACES, type Transact, type Work } from "../kernel/work.ts";
 import { countTry, eventOf, type QueuedEvent, type QueueRow } from "./queue.ts";
 
@@ -41,7 +41,7 @@ export const noteClaim = async ({ db }: Work, { id, events, isEvaluating }: Clai
     part,
     ids: own.map(({ eventId }) => eventId),
   }));
-  await unanswered(
+  await unansweredKept(
     db,
     sql`
     insert into event_claims (part, id, event_ids, is_evaluating)
@@ -54,12 +54,12 @@ export const noteClaim = async ({ db }: Work, { id, events, isEvaluating }: Clai
 /** Locks the partitions of a claim that is noted. @returns false where others have one of them */
 export const holdClaim = async ({ db }: Work, id: string, parts: readonly number[]): Promise<boolean> => {
   const keys = parts.toSorted((a, b) => a - b).join(",");
-  await unanswered(
+  await unansweredKept(
     db,
     sql`
     select pg_advisory_xact_lock(${LOCK_SPACES.QUEUE}::int, part) from unnest(${`{${keys}}`}::int[]) as x(part)`,
   );
-  const { rows } = await sql`select from event_claims where id = ${id}::uuid`.execute(db);
+  const { rows } = await kept(db, sql`select from event_claims where id = ${id}::uuid`);
   return rows.length === parts.length;
 };
 
@@ -69,7 +69,7 @@ export const noteEvaluating = (id: string, isEvaluating: boolean): RawBuilder<un
 
 /** Removes the note of a claim, in the transaction that saves its events. */
 export const removeNote = ({ db }: Work, id: string): Promise<void> =>
-  unanswered(db, sql`delete from event_claims where id = ${id}::uuid`);
+  unansweredKept(db, sql`delete from event_claims where id = ${id}::uuid`);
 
 /** Tries to remove the note of a claim that was undone, while the database is away. */
 const REMOVALS_MAX = 100;

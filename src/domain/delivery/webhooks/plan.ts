@@ -5,6 +5,7 @@ import { feedReadSince } from "../../kernel/events/event-types.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { idFor, isId } from "../../kernel/ids.ts";
 import { mapInSlices } from "../../kernel/slices.ts";
+import { kept } from "../../kernel/statements.ts";
 import type { Work } from "../../kernel/work.ts";
 
 /** Maximum bytes of a body. */
@@ -144,7 +145,9 @@ export const readSubscribers = async (
   const ids = [...new Set(projectIds)];
   if (ids.length === 0) return [];
   const readSince = feedReadSince(now).toISOString();
-  const { rows } = await sql<Row>`
+  const { rows } = await kept(
+    db,
+    sql<Row>`
     select p.id as "projectId", p.tenant_id as "tenantId", t.plan, t.plan_overrides as "planOverrides",
       coalesce(f.read_at > ${readSince}::timestamptz, false) as "isFeedRead",
       coalesce(w.list, '[]') as webhooks
@@ -157,7 +160,8 @@ export const readSubscribers = async (
         and (w.project_id = p.id or (w.project_id is null and p.sandbox_of is null))) w on true
     where p.id = any(${`{${ids.join(",")}}`}::uuid[]) and (w.list is not null or f.read_at is not null)
       and p.deleted_at is null and t.deleted_at is null
-      and t.approval_status in ('APPROVED', 'SUSPENDED')`.execute(db);
+      and t.approval_status in ('APPROVED', 'SUSPENDED')`,
+  );
   return rows
     .filter((row) => hasFeature(row, "webhooks") && (row.isFeedRead || row.webhooks.length > 0))
     .map(({ plan, planOverrides, ...row }) => ({ ...row, keptMs: keptMsOf({ plan, planOverrides }) }));
