@@ -5,7 +5,7 @@ import { customFetch } from "openid-client";
 import { hashRandomSecret } from "../../src/domain/accounts/auth/one-time-secrets.ts";
 import { User } from "../../src/domain/accounts/auth/user.ts";
 import { discover } from "../../src/platform/sso/oidc.ts";
-import { aTenant, startApp, type Tenant } from "../support/app/app.ts";
+import { aTenant, type Tenant } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import {
@@ -22,31 +22,18 @@ import {
 } from "../support/providers/hostile-provider.ts";
 import { aBrowser, type Browser, told } from "../support/providers/oauth.ts";
 import { startOpenIdProvider } from "../support/providers/openid-provider.ts";
-import { aVerifiedDomain, putSso, ssoUrl, startSsoServer } from "../support/sso/server.ts";
+import { aVerifiedDomain, oidcConfig, putSso, ssoStage, ssoUrl } from "../support/sso/server.ts";
 import { madeOnce } from "../support/made.ts";
 
 describe("attacks on single sign-on by OpenID Connect", () => {
-  const api = madeOnce(startApp);
-  const server = madeOnce(() => startSsoServer(api));
-  const provider = madeOnce(startHostileProvider);
+  const { api, server, provider } = ssoStage();
   const tenant = madeOnce(() => aTenant(server));
   let domain: string;
 
   const configure = async (
     of = tenant,
     at: Pick<HostileProvider, "issuer" | "clientId" | "clientSecret"> = provider,
-  ) =>
-    must(
-      await putSso(server, of, {
-        provider: "OIDC",
-        displayName: "Acme",
-        oidcIssuer: at.issuer,
-        oidcClientId: at.clientId,
-        oidcClientSecret: at.clientSecret,
-        autoProvision: of === tenant,
-      }),
-      200,
-    );
+  ) => must(await putSso(server, of, oidcConfig(at, { autoProvision: of === tenant })), 200);
   const callbackOf = (of: Tenant) => `${server.url}/api/v1/auth/sso/oidc/${of.tenantId}/callback`;
   /** As far as the callback, which is not opened yet. */
   const toCallback = async (browser: Browser, of = tenant) =>
@@ -60,10 +47,6 @@ describe("attacks on single sign-on by OpenID Connect", () => {
   beforeEach(() => {
     provider.malice = {};
     provider.person = { sub: "victim", email: `victim@${domain}`, name: "The Victim" };
-  });
-  after(async () => {
-    await server.close();
-    await provider.close();
   });
 
   it("fail only for what each test changes: the provider itself can be signed in with", async () => {
@@ -121,13 +104,7 @@ describe("attacks on single sign-on by OpenID Connect", () => {
 
   it("metadata beyond 128 KiB is not read", async () => {
     provider.malice = { metadata: { filler: "x".repeat(128 * 1_024) } };
-    const answer = await putSso(server, tenant, {
-      provider: "OIDC",
-      displayName: "Acme",
-      oidcIssuer: provider.issuer,
-      oidcClientId: "large",
-      oidcClientSecret: "secret",
-    });
+    const answer = await putSso(server, tenant, oidcConfig({ ...provider, clientId: "large" }));
     assertError(answer, 422, "SSO_DISCOVERY_FAILED");
   });
 

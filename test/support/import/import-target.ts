@@ -4,13 +4,12 @@ import { join } from "node:path";
 import { Writable } from "node:stream";
 import { gzipSync } from "node:zlib";
 import { sql } from "kysely";
-import { once } from "node:events";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { importCommand, type ImportFlags } from "../../../src/cli/import.ts";
 import type { Verdict } from "../../../src/cli/import-client.ts";
 import { type ImportOptions, runImport } from "../../../src/cli/import-run.ts";
 import { aTenant, startApp } from "../app/app.ts";
+import { listen } from "../http/listen.ts";
 
 /** The server of this process as an import sees it; each key is of a tenant of its own. */
 export const importTarget = async () => {
@@ -178,16 +177,6 @@ export const startFaultProxy = async (target: string, plan: (n: number) => Fault
     };
     answer().catch((error: unknown) => response.destroy(error as Error));
   });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    requests,
-    stop: async (): Promise<void> => {
-      const closed = once(server, "close");
-      server.close();
-      server.closeAllConnections();
-      await closed;
-    },
-  };
+  const { url, close } = await listen(server);
+  return { url, requests, stop: close };
 };
