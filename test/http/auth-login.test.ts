@@ -51,13 +51,11 @@ describe("POST /auth/login", () => {
   it("lets members in whom nobody has accepted, or who are suspended: to their own account", async () => {
     for (const status of ["PENDING", "SUSPENDED"] as const) {
       const { tenantId } = tenant;
-      const { email, password } = await aMemberWithPassword(
-        api,
-        tenantId,
-        "ADMIN",
-        "Brass-Lantern-58",
+      const { email, password } = await aMemberWithPassword(api, tenantId, {
+        role: "ADMIN",
+        password: "Brass-Lantern-58",
         status,
-      );
+      });
       const { accessToken: token } = (await login(email, password)).body;
       assert.equal((await api.get("/api/v1/auth/me", { token })).body.user.status, status);
       assertError(await api.get("/api/v1/projects", { token }), 403, `MEMBERSHIP_${status}`);

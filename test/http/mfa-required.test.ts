@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { User } from "../../src/domain/accounts/auth/user.ts";
+import type { User } from "../../src/domain/accounts/auth/user.ts";
 import { anAdmin } from "../support/app/admin.ts";
 import { aTenant, startApp } from "../support/app/app.ts";
 import { auditOf } from "../support/app/game.ts";
@@ -28,7 +28,8 @@ describe("a second factor", () => {
   const requireIt = (requireSecondFactor: boolean, token = tenant.token) =>
     api.patch("/api/v1/tenant", { requireSecondFactor }, { token });
   /** A member with a password. */
-  const aPerson = (role: User["role"]) => aMemberWithPassword(api, tenant.tenantId, role, PASSWORD);
+  const aPerson = (role: User["role"]) =>
+    aMemberWithPassword(api, tenant.tenantId, { role, password: PASSWORD });
   /** As if the session had proved its factor long ago. */
   const age = (userId: string) =>
     api.app.transact(({ db }) =>

@@ -36,7 +36,7 @@ const enforcementStage = () => {
   const { api, server, provider } = ssoStage();
   const tenant = madeForEach(() => aTenant(server));
   const aPerson = (role: "OWNER" | "VIEWER"): Promise<Member> =>
-    aMemberWithPassword(api, tenant.tenantId, role, PASSWORD);
+    aMemberWithPassword(api, tenant.tenantId, { role, password: PASSWORD });
   const aGlass = async (): Promise<Glass> => {
     const member = await aPerson("OWNER");
     return { ...member, factor: await withTotp(api, { ...member, password: PASSWORD }) };

@@ -54,19 +54,12 @@ describe("attacks on single sign-on by OpenID Connect", () => {
   });
 
   const now = () => Math.floor(Date.now() / 1_000);
+  // What every exchange refuses, whoever the provider is, oauth-answers.test.ts tries.
   const tokens: Record<string, () => Malice> = {
     "signed with another key": () => ({ alg: "foreign key" }),
     "not signed": () => ({ alg: "none" }),
     "signed with the client secret": () => ({ alg: "HS256" }),
-    "of another issuer": () => ({ claims: { iss: "https://idp.example" } }),
-    "for another client": () => ({ claims: { aud: "another" } }),
-    "for this client and another": () => ({
-      claims: { aud: [provider.clientId, "another"], azp: provider.clientId },
-    }),
     "that has expired": () => ({ claims: { exp: now() - 40, iat: now() - 340 } }),
-    "with another nonce": () => ({ claims: { nonce: "another" } }),
-    "without a nonce": () => ({ claims: { nonce: undefined } }),
-    "without a subject": () => ({ claims: { sub: undefined } }),
   };
   for (const [name, malice] of Object.entries(tokens))
     it(`an ID token ${name} signs nobody in`, async () => {

@@ -20,14 +20,14 @@ export const startDns = async (
   const server = DNS.createUDPServer((request, send) => {
     const [question] = request.questions;
     if (!question) return;
-    const kind = (Object.keys(KINDS) as RecordKind[]).find((one) => KINDS[one] === Number(question.type));
+    const kind = (Object.keys(KINDS) as RecordKind[]).find((one) => KINDS[one] === question.type);
     const found = dataOf(question.name, kind);
     if (found === "SILENCE") return;
     if (typeof found === "string")
       return void send(Packet.createErrorResponseFromRequest(request, Packet.RCODE[found]));
     const response = Packet.createResponseFromRequest(request);
     for (const data of found)
-      response.answers.push(Packet.createResourceFromQuestion(question, { ...data, ttl: 0 } as never));
+      response.answers.push(Packet.createResourceFromQuestion(question, { ...data, ttl: 0 }));
     void send(response);
   });
   await server.listen(0, "127.0.0.1");

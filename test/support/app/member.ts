@@ -32,9 +32,11 @@ export const aMember = async (
 export const aMemberWithPassword = async (
   api: TestApp,
   tenantId: string,
-  role: Role,
-  password: string,
-  status: "ACTIVE" | "PENDING" | "SUSPENDED" = "ACTIVE",
+  {
+    role,
+    password,
+    status = "ACTIVE",
+  }: { role: Role; password: string; status?: "ACTIVE" | "PENDING" | "SUSPENDED" },
 ): Promise<Member & { password: string }> => {
   const member = await aMember(api, tenantId, role, status);
   const passwordHash = await api.app.passwords.hash(password);

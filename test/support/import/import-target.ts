@@ -1,7 +1,6 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { Writable } from "node:stream";
 import { gzipSync } from "node:zlib";
 import { sql } from "kysely";
 import { createServer } from "node:http";
@@ -10,6 +9,7 @@ import type { Verdict } from "../../../src/cli/import-client.ts";
 import { type ImportOptions, runImport } from "../../../src/cli/import-run.ts";
 import { aTenant, startApp } from "../app/app.ts";
 import { listen } from "../http/listen.ts";
+import { collector } from "../processes/command.ts";
 
 /** The server of this process as an import sees it; each key is of a tenant of its own. */
 export const importTarget = async () => {
@@ -106,17 +106,6 @@ export const readRecords = <T>(file: string): T[] =>
     .split("\n")
     .filter((line) => line !== "")
     .map((line) => JSON.parse(line) as T);
-
-const collector = () => {
-  const parts: string[] = [];
-  const stream = new Writable({
-    write: (chunk: Buffer, _encoding, done) => {
-      parts.push(chunk.toString());
-      done();
-    },
-  });
-  return { stream, text: () => parts.join("") };
-};
 
 /** Runs the command as the command line would. */
 export const runCommand = async (file: string, flags: Partial<ImportFlags>) => {

@@ -53,7 +53,9 @@ export const authOperations: Record<string, Known> = {
     call: async ({ tenant }) => ({
       path: "/auth/change-password",
       body: { currentPassword: PASSWORD, newPassword: "Copper-Kettle-91" },
-      token: (await aMemberWithPassword(await startApp(), tenant.tenantId, "VIEWER", PASSWORD)).token,
+      token: (
+        await aMemberWithPassword(await startApp(), tenant.tenantId, { role: "VIEWER", password: PASSWORD })
+      ).token,
     }),
   },
   listSessions: { call: () => ({ path: "/auth/sessions" }) },

@@ -22,7 +22,7 @@ type Somebody = Person & { email: string };
 
 /** A member of their own for each call, with a password. */
 const somebody = async ({ tenant }: Side): Promise<Somebody> =>
-  aMemberWithPassword(await startApp(), tenant.tenantId, "VIEWER", PASSWORD);
+  aMemberWithPassword(await startApp(), tenant.tenantId, { role: "VIEWER", password: PASSWORD });
 
 /** One of the two kinds of people who have a second factor, with what makes a call of theirs. */
 type Kind = {
