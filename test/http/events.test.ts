@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { type Answer, aTenant, startApp } from "../support/app/app.ts";
+import { aKey, type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { eventually } from "../support/eventually.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
 
@@ -201,6 +201,14 @@ describe("event ingestion", () => {
     const mine = (await batch([event()])).body.results[0].eventId;
     assert.equal((await api.get(`/api/v1/events/${mine}`, { key: other.key })).status, 404);
     assert.equal((await api.get("/api/v1/events/not-an-id", { key })).status, 404);
+  });
+
+  it("sends a test key's events to the sandbox, whose data a live key does not see", async () => {
+    const testKey = await aKey(api, { ...tenant, environment: "test" });
+    const answer = await api.post("/api/v1/events", event({ projectId: tenant.projectId }), { key: testKey });
+    assert.equal(answer.body.status, "PENDING");
+    assert.equal(await stored(), 0);
+    assert.equal((await api.get("/api/v1/events", { key: testKey })).body.data.length, 1);
   });
 
   it("takes a console user's events that name their project, and wants the name of who has two", async () => {

@@ -98,6 +98,17 @@ describe("POST /auth/register", () => {
     assert.equal((await register({ email: `${randomUUID()}@xmailinator-corp.com` })).status, 201);
   });
 
+  it("takes no role, approval, verification or plan from the body", async () => {
+    const fields = { role: "VIEWER", emailVerified: true, status: "SUSPENDED", approvalStatus: "REJECTED" };
+    for (const [name, value] of Object.entries({ ...fields, plan: "FREE", tenant: { plan: "FREE" } }))
+      assertError(await register({ [name]: value }), 400);
+    const { user, accessToken } = (await register({})).body;
+    assert.deepEqual([user.role, user.emailVerified], ["OWNER", false]);
+    assert.equal((await api.get("/api/v1/projects", { token: accessToken })).status, 200);
+    const stored = await api.app.transact(({ em }) => em.findOneOrFail(Tenant, { id: user.tenantId }));
+    assert.deepEqual([stored.approvalStatus, stored.plan], ["APPROVED", api.app.config.defaultPlan]);
+  });
+
   describe("honeypot", () => {
     it("answers a bot as anyone else, stores nothing and gives it useless tokens", async () => {
       const email = anEmail();
