@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { startApp, type Tenant, type TestApp } from "../support/app/app.ts";
-import { aTenantOfAllTime, sendEvents } from "../support/analytics/histories.ts";
+import { aTenantOfAllTime } from "../support/analytics/histories.ts";
 import { agreeOnFunnel } from "../support/analytics/truth-funnels.ts";
 import { hasRealData, type WorldcupEvent, worldcupLines } from "../support/data/worldcup.ts";
 import { must } from "../support/http/client.ts";
 import { hasTruth, readTruth } from "../support/data/truth.ts";
+import { trackAll } from "../support/data/data.ts";
 
 const truth = hasTruth("worldcup") ? readTruth("worldcup") : undefined;
 
@@ -18,7 +19,7 @@ describe("funnels of the football World Cups since 1930", function () {
     tenant = await aTenantOfAllTime(api);
     const events: WorldcupEvent[] = [];
     for await (const event of worldcupLines()) events.push(event);
-    await sendEvents(api, tenant, events, 500_000);
+    await trackAll(api, tenant, events, 500_000);
   });
 
   /** A range has at most 10,000 days. */

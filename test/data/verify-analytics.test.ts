@@ -11,7 +11,7 @@ import { type Random, seeded } from "../support/seed.ts";
 import { tell } from "../support/made.ts";
 
 /** `npm run verify:analytics` asks more; SEED makes the same choices again. */
-const QUESTIONS = Number(process.env["VERIFY_QUESTIONS"] ?? 60);
+const QUESTIONS = Number(process.env["VERIFY_QUESTIONS"] ?? 240);
 const EVENTS = Number(process.env["VERIFY_EVENTS"] ?? 4_000);
 
 /** Half an hour, summer times of half an hour, midnights that do not exist or come twice, and plain ones. */

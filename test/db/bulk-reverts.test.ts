@@ -3,9 +3,9 @@ import { sql } from "kysely";
 import { JobSteps } from "../../src/domain/long-work/step-job.ts";
 import { JOB_KINDS } from "../../src/domain/registries/jobs/kinds.ts";
 import { startBulkRevert } from "../../src/domain/revert/bulk/bulk-revert.ts";
-import { type Domain, processAll, rowsOf } from "../support/domain/domain.ts";
+import { type Domain, findingsOf, processAll, rowsOf } from "../support/domain/domain.ts";
 import { startDatabase } from "../support/processes/services.ts";
-import { aHistoryProject, findingsOf, standingOf } from "../support/reverts/histories.ts";
+import { aHistoryProject, standingOf } from "../support/reverts/histories.ts";
 
 const PLAYERS = 30;
 const EACH = 8;

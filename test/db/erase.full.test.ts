@@ -7,9 +7,8 @@ import { getPlayer } from "../../src/domain/progression/players/players.ts";
 import { queueJob } from "../../src/domain/long-work/project-jobs.ts";
 import { JobSteps } from "../../src/domain/long-work/step-job.ts";
 import { JOB_KINDS } from "../../src/domain/registries/jobs/kinds.ts";
-import { define, publish } from "../support/domain/domain.ts";
+import { define, findingsOf, publish } from "../support/domain/domain.ts";
 import { postgresDomain } from "../support/processes/services.ts";
-import { findingsOf } from "../support/reverts/histories.ts";
 
 const PLAYERS = 16;
 const XP = 7;

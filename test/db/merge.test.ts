@@ -7,9 +7,8 @@ import { DomainError } from "../../src/domain/kernel/errors.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import { changePlayer } from "../../src/domain/progression/change.ts";
 import { grantXp } from "../../src/domain/evaluation/xp/xp.ts";
-import { define, publish } from "../support/domain/domain.ts";
+import { define, findingsOf, publish } from "../support/domain/domain.ts";
 import { postgresDomain } from "../support/processes/services.ts";
-import { findingsOf } from "../support/reverts/histories.ts";
 
 const PAIRS = 24;
 /** Answered with 503, so that the caller asks again. */

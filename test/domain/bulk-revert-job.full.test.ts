@@ -11,6 +11,7 @@ import { GROUP_MAX } from "../../src/domain/revert/bulk/sums.ts";
 import { revertEvents, type RevertResult } from "../../src/domain/revert/revert-events.ts";
 import { makeCrashing, runJob } from "../support/domain/crashing.ts";
 import {
+  findingsOf,
   memoryDomain,
   openDomain,
   openMemoryDatabase,
@@ -23,7 +24,6 @@ import { cases } from "../support/properties.ts";
 import {
   aHistoryProject,
   eventAgo,
-  findingsOf,
   HOW,
   NOBODY,
   standingOf,

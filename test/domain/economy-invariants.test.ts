@@ -1,3 +1,4 @@
+import { findingsOf, memoryDomain } from "../support/domain/domain.ts";
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import {
@@ -9,11 +10,9 @@ import {
 } from "../../src/domain/economy/currencies/holds.ts";
 import type { Player } from "../../src/domain/players/player.ts";
 import { getPlayer, grantPlayerXp } from "../../src/domain/progression/players/players.ts";
-import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
 import { makeCrashing, processLeft } from "../support/domain/crashing.ts";
 import { anEconomy, surviveCrash } from "../support/economy/economy.ts";
-import { memoryDomain } from "../support/domain/domain.ts";
 import { madeOnce } from "../support/made.ts";
 import { cases } from "../support/properties.ts";
 
@@ -169,13 +168,7 @@ describe("the player economy", () => {
   };
 
   const assertTrue = async (projectId: string, models: readonly Model[]): Promise<void> => {
-    const findings: string[] = [];
-    await reconcile(domain.transact, {
-      projectId,
-      repair: false,
-      onFinding: ({ invariant, message }) => void findings.push(`${invariant} ${message}`),
-    });
-    assert.deepEqual(findings, []);
+    assert.deepEqual(await findingsOf(domain, projectId), []);
     for (const [i, { xp, coins, held }] of models.entries()) {
       const player = await findPlayer(projectId, PLAYERS[i]!);
       const balances = await domain.transact((work) => listBalances(work, player));

@@ -1,3 +1,4 @@
+import { findingsOf, openDomain, openMemoryDatabase } from "../support/domain/domain.ts";
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { sql } from "kysely";
@@ -6,11 +7,9 @@ import { mergePlayers } from "../../src/domain/player-lifecycle/alias.ts";
 import { DEFAULT_STRATEGY } from "../../src/domain/kernel/events/events.ts";
 import type { Player } from "../../src/domain/players/player.ts";
 import { getPlayer } from "../../src/domain/progression/players/players.ts";
-import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";
 import { revertEvent } from "../../src/domain/revert/revert-events.ts";
 import { makeCrashing, processLeft } from "../support/domain/crashing.ts";
 import { anEconomy, surviveCrash } from "../support/economy/economy.ts";
-import { openDomain, openMemoryDatabase } from "../support/domain/domain.ts";
 import { madeOnce } from "../support/made.ts";
 import { cases } from "../support/properties.ts";
 
@@ -115,13 +114,7 @@ describe("what reverts and merges leave of the economy", () => {
         const projectId = await anEconomy(domain, { players: PLAYERS, coinsMax: 1_000 });
         const game: Game = { projectId, events: [], reverted: new Set() };
         for (const item of program) await playStep(game, item);
-        const findings: string[] = [];
-        await reconcile(domain.transact, {
-          projectId,
-          repair: false,
-          onFinding: ({ invariant, message }) => void findings.push(`${invariant} ${message}`),
-        });
-        assert.deepEqual(findings, []);
+        assert.deepEqual(await findingsOf(domain, projectId), []);
         let standing = 0;
         for (const { event_id: eventId, asset, given, taken } of await sumsOf(game)) {
           const [gave, took] = [given, 0 - (taken ?? 0)];

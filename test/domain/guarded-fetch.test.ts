@@ -6,7 +6,7 @@ import { createConnect, createGuard, createNameResolver } from "../../src/platfo
 import { createConnections } from "../../src/platform/guard/connections.ts";
 import { createGuardedFetch } from "../../src/platform/sso/oidc.ts";
 import { eventually } from "../support/eventually.ts";
-import { listen } from "../support/providers/openid-provider.ts";
+import { listen } from "../support/http/listen.ts";
 
 const GET = { method: "GET", headers: {}, body: undefined, redirect: "manual" } as const;
 
@@ -37,7 +37,6 @@ describe("requests to the identity providers of tenants", () => {
       assert.ok((await settled).every(({ status }) => status === "rejected"));
     } finally {
       end.abort();
-      server.closeAllConnections();
       await close();
     }
   });

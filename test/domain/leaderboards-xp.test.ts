@@ -6,8 +6,7 @@ import { mergePlayers } from "../../src/domain/player-lifecycle/alias.ts";
 import type { Leaderboard } from "../../src/domain/progression/load-plan.ts";
 import { createMemoryRanks } from "../../src/domain/leaderboards/rank-index.ts";
 import { entrySource } from "../../src/domain/leaderboards/leaderboards.ts";
-import { define, memoryDomain } from "../support/domain/domain.ts";
-import { findingsOf } from "../support/reverts/histories.ts";
+import { define, findingsOf, memoryDomain } from "../support/domain/domain.ts";
 
 const TOTAL = { key: "total", name: "Total", metric: { source: "XP" } };
 const WEEKLY = { ...TOTAL, key: "weekly", period: { kind: "WEEKLY" } };

@@ -8,9 +8,9 @@ import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { JobSteps } from "../../src/domain/long-work/step-job.ts";
 import { JOB_KINDS } from "../../src/domain/registries/jobs/kinds.ts";
 import { orderQuestBackfill } from "../../src/domain/rules/insight/recount-players.ts";
-import { define, memoryDomain, processAll, rowsOf } from "../support/domain/domain.ts";
+import { define, findingsOf, memoryDomain, processAll, rowsOf } from "../support/domain/domain.ts";
 import { counting } from "../support/quests/quest-game.ts";
-import { findingsOf, takeBack } from "../support/reverts/histories.ts";
+import { takeBack } from "../support/reverts/histories.ts";
 import { cases } from "../support/properties.ts";
 
 const EVER = { countFrom: "LIFETIME" };

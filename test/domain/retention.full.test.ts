@@ -1,11 +1,10 @@
+import { type Domain, findingsOf, openDomain, openMemoryDatabase } from "../support/domain/domain.ts";
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { idFloor, idFor, newId, NIL_ID } from "../../src/domain/kernel/ids.ts";
 import { ensurePartitions } from "../../src/domain/registries/retention.ts";
-import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";
 import { retention } from "../../src/jobs/sweeps.ts";
 import { startApp } from "../support/app/app.ts";
-import { type Domain, openDomain, openMemoryDatabase } from "../support/domain/domain.ts";
 import { madeForEach } from "../support/made.ts";
 
 const DAY_MS = 86_400_000;
@@ -66,11 +65,7 @@ describe("retention", () => {
         select from rule_executions where project_id = ${projectId}::uuid`.execute(db);
       return rows.length;
     });
-  const findings = async (projectId: string): Promise<unknown[]> => {
-    const found: unknown[] = [];
-    await reconcile(domain.transact, { projectId, repair: false, onFinding: (one) => void found.push(one) });
-    return found;
-  };
+  const findings = (projectId: string) => findingsOf(domain, projectId);
 
   it("drops weeks of streams after 30 days and of executions after 90, and keeps later ones", async () => {
     const projectId = await domain.addProject();

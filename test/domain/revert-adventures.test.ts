@@ -4,13 +4,12 @@ import { sql } from "kysely";
 import { claimPlayerTier, givePlayerPremium } from "../../src/domain/economy/adventures/change-adventures.ts";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { checkAdventures } from "../../src/domain/registries/reconcile/player-checks.ts";
-import { define, memoryDomain, publish, rowsOf } from "../support/domain/domain.ts";
+import { define, findingsOf, memoryDomain, publish, rowsOf } from "../support/domain/domain.ts";
 import {
   ADVENTURES,
   aHistoryProject,
   anAge,
   aTurn,
-  findingsOf,
   play,
   playReverted,
   QUESTS_OF_ADVENTURES,

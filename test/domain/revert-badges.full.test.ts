@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { sql } from "kysely";
 import { revertEvents } from "../../src/domain/revert/revert-events.ts";
-import { define, memoryDomain, publish, rowsOf } from "../support/domain/domain.ts";
-import { aHistoryProject, findingsOf, HOW, play, takeBack } from "../support/reverts/histories.ts";
+import { define, findingsOf, memoryDomain, publish, rowsOf } from "../support/domain/domain.ts";
+import { aHistoryProject, HOW, play, takeBack } from "../support/reverts/histories.ts";
 import { cases } from "../support/properties.ts";
 
 describe("a badge that rules award, when events are reverted together", () => {

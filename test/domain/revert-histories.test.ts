@@ -6,11 +6,10 @@ import { getPlayer } from "../../src/domain/progression/players/players.ts";
 import { recordScores } from "../../src/domain/leaderboards/record-scores.ts";
 import { DEFAULT_STRATEGY } from "../../src/domain/kernel/events/events.ts";
 import { mergePlayers } from "../../src/domain/player-lifecycle/alias.ts";
-import { memoryDomain, rowsOf } from "../support/domain/domain.ts";
+import { findingsOf, memoryDomain, rowsOf } from "../support/domain/domain.ts";
 import {
   aHistoryProject,
   assertAsIfNever,
-  findingsOf,
   play,
   playReverted,
   standingOf,

@@ -11,12 +11,11 @@ import {
   importDefinitions,
 } from "../../src/domain/registries/configuration/import-definitions.ts";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
-import { define, memoryDomain, processAll, rowsOf } from "../support/domain/domain.ts";
+import { define, findingsOf, memoryDomain, processAll, rowsOf } from "../support/domain/domain.ts";
 import {
   ADVENTURES,
   aHistoryProject,
   anAge,
-  findingsOf,
   play,
   QUESTS,
   QUESTS_OF_ADVENTURES,

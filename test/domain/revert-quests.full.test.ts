@@ -4,13 +4,12 @@ import { sql } from "kysely";
 import { advancePlayerQuest, claimPlayerQuest } from "../../src/domain/economy/quests/player-quests.ts";
 import { checkQuests } from "../../src/domain/registries/reconcile/quest-checks.ts";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
-import { define, memoryDomain, rowsOf } from "../support/domain/domain.ts";
+import { define, findingsOf, memoryDomain, rowsOf } from "../support/domain/domain.ts";
 import {
   AFTER,
   aHistoryProject,
   anAge,
   aTurn,
-  findingsOf,
   play,
   playReverted,
   QUESTS,

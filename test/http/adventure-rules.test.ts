@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { startApp } from "../support/app/app.ts";
-import { eventually, eventuallyHolds } from "../support/eventually.ts";
+import { eventuallyHolds } from "../support/eventually.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { type AdventureGame, anAdventureGame, counting } from "../support/quests/quest-game.ts";
+import { jobResult } from "../support/app/processed.ts";
 
 describe("adventures, rules and boards", () => {
   let game: AdventureGame;
@@ -49,8 +50,7 @@ describe("adventures, rules and boards", () => {
   };
   const revert = async (eventId: string) => {
     const { id } = must(await game.post(`/events/${eventId}/revert`, { reason: "a test" }), 200);
-    await eventually(async () => (await game.get(`/jobs/${id}`)).status === "SUCCEEDED");
-    return game.get(`/jobs/${id}/result`);
+    return jobResult(game.api, game.tenant, id);
   };
 
   it("are started, advanced, reset and completed by rules, and give each reward once", async () => {

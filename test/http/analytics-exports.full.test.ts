@@ -9,6 +9,7 @@ import { eventually } from "../support/eventually.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
+import { jobResult } from "../support/app/processed.ts";
 
 const MARCH = { from: "2026-03-01", to: "2026-03-31" };
 const PATH = "/api/v1/analytics/exports";
@@ -170,12 +171,7 @@ describe("exports of analytics as jobs", () => {
     const { id } = await aStoredExport(api, tenant, { report: "events", ...MARCH });
     await eventually(async () => (await api.get("/api/v1/players/ext:ann", { key })).status === 200);
     const job = must(await api.post("/api/v1/players/ext:ann/erase", { reason: "asked" }, { key }), 201);
-    await eventually(
-      async () => must(await api.get(`/api/v1/jobs/${job.id}`, { key }), 200).status === "SUCCEEDED",
-      {
-        timeoutMs: 60_000,
-      },
-    );
+    await jobResult(api, tenant, job.id);
     assertError(await api.get(`${PATH}/${id}`, { key }), 404);
     const left = await api.app.transact(({ db }) =>
       sql`select from analytics_export_pieces where export_id = ${id}::uuid`.execute(db),

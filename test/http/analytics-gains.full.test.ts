@@ -1,7 +1,6 @@
 import fc from "fast-check";
 import assert from "node:assert/strict";
 import { startApp, type TestApp } from "../support/app/app.ts";
-import { eventually } from "../support/eventually.ts";
 import { must } from "../support/http/client.ts";
 import {
   aChange,
@@ -11,6 +10,7 @@ import {
   askBothWays,
   type Asker,
   assertHeld,
+  revertPast,
   rollUpAll,
   START_MS,
   whenOf,
@@ -61,15 +61,6 @@ const openEconomy = async (api: TestApp, { tenant: { key } }: Asker): Promise<vo
   must(await api.post(`/api/v1/rules/${rule.id}/publish`, {}, { key }), 200);
 };
 
-/** Reverts an event, unless it is reverted already or nobody's any more, and waits until that is done. */
-const revertEarned = async (api: TestApp, { tenant: { key } }: Asker, id: string): Promise<void> => {
-  const answer = await api.post(`/api/v1/events/${id}/revert`, { reason: "test" }, { key });
-  if (answer.status >= 300) return;
-  await eventually(
-    async () => must(await api.get(`/api/v1/events/${id}`, { key }), 200).status === "REVERTED",
-  );
-};
-
 /** Makes a change of a project with an economy. */
 const applyInEconomy = async (api: TestApp, asker: Asker, change: EconomyChange): Promise<void> => {
   const { key } = asker.tenant;
@@ -85,8 +76,8 @@ const applyInEconomy = async (api: TestApp, asker: Asker, change: EconomyChange)
     await api.post(`/api/v1/players/ext:${change.give}/badges/first`, {}, { key });
   } else if ("undo" in change) {
     const { data } = must(await api.get("/api/v1/events?limit=100&eventType=earned", { key }), 200);
-    const ids = data.map(({ id }: { id: string }) => id).toSorted();
-    if (ids.length > 0) await revertEarned(api, asker, ids[change.undo % ids.length]);
+    const ids: string[] = data.map(({ id }: { id: string }) => id).toSorted();
+    if (ids.length > 0) await revertPast(api, key, ids[change.undo % ids.length]!);
   } else await apply(api, asker, change);
 };
 

@@ -6,6 +6,7 @@ import { assertError } from "../support/http/assert-error.ts";
 import { eventually } from "../support/eventually.ts";
 import { must } from "../support/http/client.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
+import { jobResult } from "../support/app/processed.ts";
 
 const AS_OF = "2026-06-01T00:00:00Z";
 const RANGE = { from: "2026-05-01", to: "2026-05-10", asOf: AS_OF, timezone: "UTC" };
@@ -232,9 +233,7 @@ describe("the players behind a number", () => {
     const body = { key: "joined", name: "Joined", description: "All", funnel };
     const made = must(await api.post("/api/v1/analytics/players/segment", body, { key }), 201);
     assert.equal(made.players, 1_203);
-    const job = () => api.get(`/api/v1/jobs/${made.jobId}`, { key });
-    await eventually(async () => must(await job(), 200).status === "SUCCEEDED", { timeoutMs: 60_000 });
-    const result = must(await api.get(`/api/v1/jobs/${made.jobId}/result`, { key }), 200);
+    const result = await jobResult(api, { key }, made.jobId);
     assert.deepEqual(result, { segmentKey: "joined", added: 1_203, isArchived: false });
     assert.equal(must(await api.get("/api/v1/segments/joined", { key }), 200).memberCount, 1_203);
     const { rows } = await api.app.transact(({ db }) =>

@@ -1,15 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import {
-  type CalendarInterval,
-  dateOfDay,
-  dayOfDate,
-  localDay,
-  monthOf,
-  weekOf,
-  type WeekStart,
-} from "../../src/domain/analytics/range.ts";
-import {
   type Cohort,
   type Happening,
   START_MS,
@@ -19,7 +10,6 @@ import {
   apply,
   askBothWays,
   assertHeld,
-  daysIn,
   historiesAskedBy,
   rollUpAll,
   whenOf,
@@ -30,158 +20,6 @@ import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { madeOnce } from "../support/made.ts";
 import { cases } from "../support/properties.ts";
-
-/** An event of a history, with its time in ms; in the order of arrival. */
-type NaiveVisit = { user: string; type: string; at: number };
-
-type NaiveQuestion = {
-  zone: string;
-  weekStart: WeekStart;
-  unit: CalendarInterval;
-  type: "nday" | "unbounded" | "within";
-  entry: "first_time" | "recurring";
-  clock: "calendar" | "24h";
-  offsets: readonly number[];
-  startEvent?: string | undefined;
-  returnEvent?: string | undefined;
-  /** First and last local day of the range. */
-  firstDay: number;
-  lastDay: number;
-};
-
-const DAY_MS = 86_400_000;
-
-/** The number of the day, week or month of an instant, so that neighbours differ by one. */
-const periodOf = ({ zone, unit, weekStart }: NaiveQuestion, at: number): number => {
-  const day = localDay(daysIn(zone), at);
-  if (unit === "day") return day;
-  if (unit === "week") return Math.round(weekOf(day, weekStart) / 7);
-  const date = new Date(monthOf(day) * DAY_MS);
-  return date.getUTCFullYear() * 12 + date.getUTCMonth();
-};
-
-const isIn = (type: NaiveQuestion["type"], distance: number, offset: number): boolean => {
-  if (type === "nday") return distance === offset;
-  return type === "unbounded" ? distance >= offset : distance >= 1 && distance <= offset;
-};
-
-const startsOf = (events: readonly NaiveVisit[], question: NaiveQuestion): NaiveVisit[] => {
-  const { startEvent, entry, zone, firstDay, lastDay } = question;
-  const all = events
-    .filter(({ type }) => startEvent === undefined || type === startEvent)
-    .toSorted((a, b) => a.at - b.at);
-  const inRange = (one: NaiveVisit): boolean => {
-    const day = localDay(daysIn(zone), one.at);
-    return day >= firstDay && day <= lastDay;
-  };
-  if (entry === "first_time") return all.slice(0, 1).filter(inRange);
-  const taken = new Set<number>();
-  return all.filter(inRange).filter((one) => {
-    const period = periodOf(question, one.at);
-    return !taken.has(period) && taken.add(period);
-  });
-};
-
-/** By period of the start: its players, and for each offset those who returned, by plain loops. */
-const naiveRetention = (history: readonly NaiveVisit[], question: NaiveQuestion): Map<number, number[]> => {
-  const { offsets, type, clock, returnEvent } = question;
-  const cohorts = new Map<number, number[]>();
-  for (const user of new Set(history.map((one) => one.user))) {
-    const events = history.filter((one) => one.user === user);
-    for (const start of startsOf(events, question)) {
-      const cohort = periodOf(question, start.at);
-      const counts = cohorts.get(cohort) ?? [0, ...offsets.map(() => 0)];
-      cohorts.set(cohort, counts);
-      counts[0]! += 1;
-      const returns = events.filter((one) => returnEvent === undefined || one.type === returnEvent);
-      const later = returns.filter((one) => one !== start && one.at >= start.at);
-      const distances = (returnEvent === undefined ? [start, ...later] : later).map(({ at }) =>
-        clock === "24h" ? Math.floor((at - start.at) / DAY_MS) : periodOf(question, at) - cohort,
-      );
-      for (const [i, offset] of offsets.entries())
-        if (distances.some((distance) => isIn(type, distance, offset))) counts[i + 1]! += 1;
-    }
-  }
-  return cohorts;
-};
-
-/** The number of a period by its first local day. */
-const periodOfDay = (question: NaiveQuestion, day: number): number =>
-  periodOf({ ...question, zone: "UTC" }, day * DAY_MS);
-
-describe("retention of a random history", () => {
-  const { given, ask } = historiesAskedBy("retention");
-  it("is what plain loops count, for any question in any zone", async () => {
-    const zones = [
-      "UTC",
-      "America/New_York",
-      "Europe/London",
-      "Australia/Lord_Howe",
-      "Asia/Kathmandu",
-      "Africa/Cairo",
-    ];
-    // Around changes of the clocks in New York, London and Cairo, in quarter hours: times are equal often.
-    const firstMs = Date.parse("2014-10-20T00:00:00Z");
-    const history: NaiveVisit[] = fc.sample(
-      fc.record({
-        user: fc.integer({ min: 0, max: 40 }).map((i) => `p${i}`),
-        type: fc.constantFrom("a", "b", "c"),
-        at: fc.integer({ min: 0, max: 25 * 96 }).map((quarter) => firstMs + quarter * 900_000),
-      }),
-      { numRuns: cases(400), seed: 7 },
-    );
-    await given(...history.map(({ user, type, at }): Happening => [user, type, at]));
-    const Question = fc.record({
-      zone: fc.constantFrom(...zones),
-      weekStart: fc.constantFrom("monday" as const, "sunday" as const),
-      unit: fc.constantFrom("day" as const, "week" as const, "month" as const),
-      type: fc.constantFrom("nday" as const, "unbounded" as const, "within" as const),
-      entry: fc.constantFrom("first_time" as const, "recurring" as const),
-      clock: fc.constantFrom("calendar" as const, "24h" as const),
-      offsets: fc
-        .uniqueArray(fc.integer({ min: 0, max: 12 }), { minLength: 1, maxLength: 5 })
-        .map((all) => all.toSorted((a, b) => a - b)),
-      startEvent: fc.constantFrom(undefined, "a", "b"),
-      returnEvent: fc.constantFrom(undefined, "a", "c"),
-      from: fc.integer({ min: -2, max: 12 }),
-      length: fc.integer({ min: 0, max: 14 }),
-    });
-    await fc.assert(
-      fc.asyncProperty(Question, async ({ from, length, clock, ...asked }) => {
-        const firstDay = localDay(daysIn("UTC"), firstMs) + from;
-        const question: NaiveQuestion = {
-          ...asked,
-          clock: asked.unit === "day" ? clock : "calendar",
-          firstDay,
-          lastDay: firstDay + length,
-        };
-        const { zone, offsets, startEvent, returnEvent, unit, weekStart, type, entry } = question;
-        const query = new URLSearchParams({
-          from: dateOfDay(question.firstDay),
-          to: dateOfDay(question.lastDay),
-          timezone: zone,
-          offsets: offsets.join(),
-          clock: question.clock,
-          unit,
-          weekStart,
-          type,
-          entry,
-          ...(startEvent && { startEvent }),
-          ...(returnEvent && { returnEvent }),
-        });
-        const body = await ask(query.toString());
-        const naive = naiveRetention(history, question);
-        for (const { period, size, cells } of body.cohorts as Cohort[]) {
-          const wanted = naive.get(periodOfDay(question, dayOfDate(period)!)) ?? [0, ...offsets.map(() => 0)];
-          assert.deepEqual([size, ...cells.map(({ players }) => players)], wanted, period);
-          naive.delete(periodOfDay(question, dayOfDate(period)!));
-        }
-        assert.equal(naive.size, 0);
-      }),
-      { numRuns: cases(150) },
-    );
-  });
-});
 
 describe("retention", () => {
   const { api, tenant, given, get, ask } = historiesAskedBy("retention");

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import { User } from "../../src/domain/accounts/auth/user.ts";
 import { routes } from "../../src/http/routes.ts";
 import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
@@ -82,16 +81,6 @@ describe("a user's own account", () => {
       const { body } = await patch({ name: "Ada King" });
       assert.equal(body.user.name, "Ada King");
       assert.deepEqual(body, await me());
-    });
-
-    it("takes no role, status, verification, tenant or approval from the body", async () => {
-      const { token, userId } = await aMember(api, tenant.tenantId, "VIEWER");
-      await api.app.transact(({ em }) => em.nativeUpdate(User, { id: userId }, { emailVerified: false }));
-      const before = await me(token);
-      const fields = { role: "OWNER", status: "SUSPENDED", emailVerified: true, tenantId: randomUUID() };
-      const more = { id: randomUUID(), approvalStatus: "REJECTED", passwordHash: "x", disabledAt: null };
-      assertError(await patch({ ...fields, ...more, profileCompleted: false }, token), 400);
-      assert.deepEqual(await me(token), before);
     });
 
     it("replaces the address once the new one is proved, and then tells the old one", async () => {

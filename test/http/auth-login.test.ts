@@ -6,7 +6,7 @@ import { Tenant as TenantEntity } from "../../src/domain/accounts/tenants/tenant
 import { type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { anAddress } from "../support/http/client.ts";
-import { aMember } from "../support/app/member.ts";
+import { aMember, aMemberWithPassword } from "../support/app/member.ts";
 import { madeOnce } from "../support/made.ts";
 
 const WRONG = "Wrong-horse-7";
@@ -50,9 +50,13 @@ describe("POST /auth/login", () => {
 
   it("lets members in whom nobody has accepted, or who are suspended: to their own account", async () => {
     for (const status of ["PENDING", "SUSPENDED"] as const) {
-      const member = await aMember(api, tenant.tenantId, "ADMIN", status);
-      await change(member.userId, { passwordHash: await api.app.passwords.hash("Brass-Lantern-58") });
-      const { accessToken: token } = (await login(member.email, "Brass-Lantern-58")).body;
+      const { tenantId } = tenant;
+      const { email, password } = await aMemberWithPassword(api, tenantId, {
+        role: "ADMIN",
+        password: "Brass-Lantern-58",
+        status,
+      });
+      const { accessToken: token } = (await login(email, password)).body;
       assert.equal((await api.get("/api/v1/auth/me", { token })).body.user.status, status);
       assertError(await api.get("/api/v1/projects", { token }), 403, `MEMBERSHIP_${status}`);
     }

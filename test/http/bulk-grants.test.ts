@@ -6,6 +6,7 @@ import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
 import { aGame } from "../support/app/game.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
+import { jobResult } from "../support/app/processed.ts";
 
 describe("bulk grants", () => {
   const api = madeOnce(startApp);
@@ -13,13 +14,7 @@ describe("bulk grants", () => {
 
   const start = (body: object, key?: string) =>
     game.post("/grants/bulk", { bundle: { xp: 5 }, reason: "thanks", ...body }, key);
-  const resultOf = async (id: string): Promise<Record<string, number>> => {
-    await eventually(async () => (await game.get(`/jobs/${id}`)).body.status === "SUCCEEDED", {
-      timeoutMs: 60_000,
-      label: "the job succeeds",
-    });
-    return must(await game.get(`/jobs/${id}/result`), 200);
-  };
+  const resultOf = (id: string): Promise<Record<string, number>> => jobResult(api, game.tenant, id);
   /** Players made at once, by SQL: their ids. */
   const crowd = (count: number): Promise<string[]> =>
     api.app.transact(async ({ db }) => {

@@ -8,6 +8,7 @@ import { eventually } from "../support/eventually.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
+import { endedJob, jobResult } from "../support/app/processed.ts";
 
 describe("taking many events back", () => {
   const api = madeOnce(startApp);
@@ -43,11 +44,7 @@ describe("taking many events back", () => {
     post("/events/revert", { filter, reason: "a bad file", ...more }, key);
   const ended = async (filter: object, more: object = {}): Promise<Answer["body"]> => {
     const { id } = must(await ask(filter, more), 201);
-    const find = async () => (await get(`/jobs/${id}`)).body;
-    await eventually(async () => ["SUCCEEDED", "FAILED"].includes((await find()).status as string), {
-      timeoutMs: 60_000,
-    });
-    return find();
+    return endedJob(api, tenant, id);
   };
   const result = async (filter: object, more: object = {}): Promise<Answer["body"]> => {
     const job = await ended(filter, more);
@@ -162,8 +159,7 @@ describe("taking many events back", () => {
     const [id] = await send(...players("ada"));
     const other = await aTenant(api);
     const { id: job } = must(await ask({ eventIds: [id] }, {}, other.key), 201);
-    await eventually(async () => (await get(`/jobs/${job}`, other.key)).body.status === "SUCCEEDED");
-    assert.equal((await get(`/jobs/${job}/result`, other.key)).body.matched, 0);
+    assert.equal((await jobResult(api, other, job)).matched, 0);
     assert.deepEqual(await statusesOf([id!]), ["PROCESSED"]);
     assert.equal((await get(`/jobs/${job}`)).status, 404);
   });

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { startApp } from "../support/app/app.ts";
 import { aGame } from "../support/app/game.ts";
 import { must } from "../support/http/client.ts";
-import { eventually } from "../support/eventually.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
+import { jobResult } from "../support/app/processed.ts";
 
 const CAP = { asset: "xp", max: 10, window: "DAY" };
 
@@ -38,9 +38,7 @@ describe("caps of rules and projects", () => {
     await vote(4);
     const second = await vote(9);
     const { id } = must(await game.post(`/events/${second}/revert`, { reason: "a test" }), 200);
-    await eventually(async () => (await game.get(`/jobs/${id}`)).body.status === "SUCCEEDED", {
-      timeoutMs: 60_000,
-    });
+    await jobResult(api, game.tenant, id);
     assert.equal(await xp(), 4);
     await vote(3);
     await vote(8, "eve");

@@ -9,6 +9,7 @@ import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
 import { emitted } from "../support/app/outbox.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
+import { jobResult } from "../support/app/processed.ts";
 
 const OPEN = { slowModeSeconds: 0, burstMessages: 0, minuteMessages: 0 };
 
@@ -188,7 +189,7 @@ describe("reports of messages", () => {
     );
     must(await game.post("/chat/sanctions", { playerId: "ext:p1", kind: "MUTE", reason: "Spam" }), 201);
     const job = must(await game.post("/players/ext:p1/erase", { reason: "asked for" }), 201);
-    await eventually(async () => (await game.get(`/jobs/${job.id}`)).body.status === "SUCCEEDED");
+    await jobResult(api, game.tenant, job.id);
     const left = must(await game.get("/chat/reports"), 200).data;
     assert.deepEqual(
       left.map((it: { note: string | null }) => it.note),

@@ -14,7 +14,7 @@ import {
 } from "../support/domains/server.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
-import { madeForEach, madeOnce } from "../support/made.ts";
+import { madeForEach } from "../support/made.ts";
 import { aMailTo } from "../support/mail/mailbox.ts";
 import {
   aBrowser,
@@ -28,10 +28,11 @@ import { startOpenIdProvider, type TestProvider } from "../support/providers/ope
 import {
   aSigningKey,
   aVerifiedDomain,
+  oidcConfig,
   putSso,
   samlConfig,
+  ssoServer,
   ssoUrl,
-  startSsoServer,
 } from "../support/sso/server.ts";
 import { bring, partsOf, responseXml, signAssertion, toIdp } from "../support/sso/saml-idp.ts";
 
@@ -204,11 +205,7 @@ describe("single sign-on at custom domains", () => {
   let mailDomain: string;
   const start = () => pathOf(ssoUrl(server, tenant));
 
-  const api = madeOnce(startApp);
-  const server = madeOnce(
-    () => startSsoServer(api),
-    (made) => made.close(),
-  );
+  const { api, server } = ssoServer();
   beforeEach(async () => {
     [tenant, other] = [await aTenant(server), await aTenant(server)];
     [own, theirs] = [await aServedDomain(api, tenant), await aServedDomain(api, other)];
@@ -221,15 +218,7 @@ describe("single sign-on at custom domains", () => {
       startOpenIdProvider(callback(server.url), callback(`https://${own.domain}`)),
     );
     beforeEach(async () => {
-      const config = {
-        provider: "OIDC",
-        displayName: "Acme",
-        oidcIssuer: provider.issuer,
-        oidcClientId: provider.clientId,
-        oidcClientSecret: provider.clientSecret,
-        autoProvision: true,
-      };
-      must(await putSso(server, tenant, config), 200);
+      must(await putSso(server, tenant, oidcConfig(provider, { autoProvision: true })), 200);
     });
     afterEach(() => provider.close());
 

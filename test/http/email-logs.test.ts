@@ -80,7 +80,7 @@ describe("email logs", () => {
     assert.equal((await logOf(never, "SUPPRESSED")).attempts, 0);
   });
 
-  it("are listed in pages, newest first or oldest first", async () => {
+  it("are listed in pages, newest first", async () => {
     const addresses = Array.from({ length: 5 }, anAddress);
     for (const to of addresses) await verify(to);
     const all = await list("?template=verify-email&limit=100");
@@ -90,12 +90,6 @@ describe("email logs", () => {
     const ids = [...first.data, ...second.data].map(({ id }) => id);
     assert.equal(new Set(ids).size, ids.length);
     assert.ok(first.pagination.total >= 5);
-    const oldest = await list("?limit=100&order=asc&sort=createdAt");
-    const newest = await list("?limit=100");
-    assert.deepEqual(
-      oldest.data.map(({ id }: { id: string }) => id),
-      newest.data.map(({ id }: { id: string }) => id).toReversed(),
-    );
     assert.deepEqual((await list("?page=9999")).data, []);
   });
 

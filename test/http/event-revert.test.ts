@@ -8,6 +8,7 @@ import { eventually } from "../support/eventually.ts";
 import { failed } from "../support/domain/domain.ts";
 import { emitted } from "../support/app/outbox.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
+import { endedJob, jobResult } from "../support/app/processed.ts";
 
 type Line = { id: string; asset: string; amount: number; key: string; reverses: string | null; kind: string };
 
@@ -34,17 +35,9 @@ describe("taking an event back", () => {
   };
   const revert = (id: string, more: object = {}) =>
     post(`/events/${id}/revert`, { reason: "a test", ...more });
-  const finished = async (jobId: string): Promise<Answer["body"]> => {
-    const find = async () => (await get(`/jobs/${jobId}`)).body;
-    const isOver = async () => ["SUCCEEDED", "FAILED"].includes((await find()).status as string);
-    await eventually(isOver, { timeoutMs: 60_000 });
-    return find();
-  };
-  const reverted = async (id: string, more: object = {}): Promise<Answer["body"]> => {
-    const job = await finished(must(await revert(id, more), 200).id);
-    assert.equal(job.status, "SUCCEEDED", job.error);
-    return (await get(`/jobs/${job.id}/result`)).body;
-  };
+  const finished = (jobId: string): Promise<Answer["body"]> => endedJob(api, tenant, jobId);
+  const reverted = async (id: string, more: object = {}): Promise<Answer["body"]> =>
+    jobResult(api, tenant, must(await revert(id, more), 200).id);
   const lines = (): Promise<Line[]> =>
     api.app.transact(async ({ db }) => {
       const found = await sql<Line>`

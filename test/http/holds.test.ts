@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { eventuallyHolds } from "../support/eventually.ts";
 import { expireCurrencies } from "../../src/jobs/jobs.ts";
@@ -155,13 +154,5 @@ describe("holds", () => {
     must(await purse.post(`holds/${id}/release`), 200);
     must(await purse.hold("coins", 1), 201);
     assert.deepEqual((await purse.numbers("coins")).slice(0, 3), [200, 100, 100]);
-  });
-
-  it("of one player cannot be settled by way of another", async () => {
-    await purse.grant("coins", 5);
-    const { id } = must(await purse.hold("coins", 5), 201);
-    const made = await api.post("/api/v1/players", { externalUserId: randomUUID() }, { key: tenant.key });
-    const path = `/api/v1/players/${made.body.id}/holds/${id}/capture`;
-    assertError(await api.post(path, {}, { key: tenant.key }), 404);
   });
 });

@@ -11,12 +11,31 @@ import { LIMITS } from "../../src/domain/accounts/rate-limits/limiter.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
 import { anAdmin } from "../support/app/admin.ts";
 import { anotherServer } from "../support/app/another-server.ts";
-import { aTenant, startApp } from "../support/app/app.ts";
-import { aNetwork, blocksBy, pathOf as path } from "../support/app/ip-blocks.ts";
+import { aTenant, startApp, type TestApp } from "../support/app/app.ts";
+import { auditOf } from "../support/app/game.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { anAddress, must } from "../support/http/client.ts";
 import { from } from "../support/http/limit-headers.ts";
 import { madeOnce } from "../support/made.ts";
+
+const aNetwork = (): string => {
+  const group = () => Math.floor(Math.random() * 65_536).toString(16);
+  return `2001:db8:${group()}:${group()}`;
+};
+
+const path = (ip: string, suffix = ""): string =>
+  `/api/v1/admin/rate-limits/ip/${encodeURIComponent(ip)}${suffix}`;
+
+/** What a super-admin does with addresses, and what the addresses see of it. */
+const blocksBy = (api: TestApp, token: string) => ({
+  status: (ip: string, query = "") => api.get(path(ip) + query, { token }),
+  block: (ip: string, body: object = { reason: "Scraping" }) => api.post(path(ip, "/block"), body, { token }),
+  unblock: (ip: string) => api.delete(path(ip, "/block"), { token }),
+  visit: (ip: string) => api.get("/api/v1/limits", from(ip)),
+  /** Action, actor and tenant of what the audit log has about a target. */
+  audited: async (target: string) =>
+    (await auditOf(api, target)).map(({ action, actor, tenant }) => [action, actor, tenant]),
+});
 
 describe("addresses", () => {
   let token: string;

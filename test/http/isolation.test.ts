@@ -106,16 +106,6 @@ describe("a sandbox", () => {
     assertError(await api.post(sandboxKeys, { name: "A key" }, { token }), 409, "INVALID_STATE");
     assertError(await api.delete(`/api/v1/projects/${sandboxId}`, { token }), 409, "INVALID_STATE");
   });
-
-  it("goes with its project", async () => {
-    const { token, projectId } = tenant;
-    assert.equal((await api.delete(`/api/v1/projects/${projectId}`, { token })).status, 200);
-    for (const key of [live, test]) assertError(await get("/players", key), 401, "API_KEY_REVOKED");
-    for (const id of [projectId, sandboxId]) {
-      assertError(await api.get(`/api/v1/projects/${id}`, { token }), 404);
-      assertError(await api.get("/api/v1/players", { token, headers: { "X-Project-ID": id } }), 404);
-    }
-  });
 });
 
 describe("the project of an event", () => {

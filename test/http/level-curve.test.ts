@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { DEFAULT_CURVE } from "../../src/domain/evaluation/xp/levels.ts";
 import { type Answer, aTenant, startApp } from "../support/app/app.ts";
-import { eventually } from "../support/eventually.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
+import { jobResult } from "../support/app/processed.ts";
 
 const PATH = "/api/v1/level-curve";
 
@@ -69,11 +69,7 @@ describe("the level curve", () => {
       put({ type: "TABLE", params: { thresholds }, recalculate: "WITH_EVENTS" });
     const resultOf = async ({ body }: Answer): Promise<unknown> => {
       assert.equal(body.job.kind, "LEVEL_RECALC");
-      const job = `/api/v1/jobs/${body.job.id}`;
-      await eventually(async () => (await api.get(job, { key })).body.status === "SUCCEEDED", {
-        timeoutMs: 60_000,
-      });
-      return (await api.get(`${job}/result`, { key })).body;
+      return jobResult(api, { key }, body.job.id);
     };
     const coins = async (): Promise<number> =>
       (await api.get("/api/v1/players/ext:high/balances", { key })).body.data[0].balance;

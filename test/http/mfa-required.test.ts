@@ -1,17 +1,16 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { User } from "../../src/domain/accounts/auth/user.ts";
+import type { User } from "../../src/domain/accounts/auth/user.ts";
 import { anAdmin } from "../support/app/admin.ts";
 import { aTenant, startApp } from "../support/app/app.ts";
 import { auditOf } from "../support/app/game.ts";
-import { aMember } from "../support/app/member.ts";
+import { aMember, aMemberWithPassword } from "../support/app/member.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { aMailTo } from "../support/mail/mailbox.ts";
 import {
   anAuthenticator,
   passkeyOptions,
-  type Person,
   totpCode,
   withPasskey,
   withTotp,
@@ -29,12 +28,8 @@ describe("a second factor", () => {
   const requireIt = (requireSecondFactor: boolean, token = tenant.token) =>
     api.patch("/api/v1/tenant", { requireSecondFactor }, { token });
   /** A member with a password. */
-  const aPerson = async (role: User["role"]): Promise<Person & { email: string }> => {
-    const member = await aMember(api, tenant.tenantId, role);
-    const passwordHash = await api.app.passwords.hash(PASSWORD);
-    await api.app.transact(({ em }) => em.nativeUpdate(User, { id: member.userId }, { passwordHash }));
-    return { ...member, password: PASSWORD };
-  };
+  const aPerson = (role: User["role"]) =>
+    aMemberWithPassword(api, tenant.tenantId, { role, password: PASSWORD });
   /** As if the session had proved its factor long ago. */
   const age = (userId: string) =>
     api.app.transact(({ db }) =>

@@ -1,17 +1,18 @@
 import assert from "node:assert/strict";
-import { randomUUID } from "node:crypto";
 import { startApp } from "../support/app/app.ts";
-import { type HostileProvider, startHostileProvider } from "../support/providers/hostile-provider.ts";
-import { aBrowser, type OAuthServer, startOAuthServer, startUrl, told } from "../support/providers/oauth.ts";
+import {
+  assertRefused,
+  endOf,
+  type HostileProvider,
+  newPersonAt,
+  startHostileProvider,
+} from "../support/providers/hostile-provider.ts";
+import { aBrowser, type OAuthServer, startOAuthServer, startUrl } from "../support/providers/oauth.ts";
 import { madeOnce } from "../support/made.ts";
 
 describe("what an OpenID provider answers", () => {
   let server: OAuthServer;
-  const comeBack = async () => told((await aBrowser().go(startUrl(server, "google", { flow: "signup" }))).at);
-  const assertRefused = (answer: Record<string, string>, error = "provider_error") => {
-    assert.deepEqual(Object.keys(answer).toSorted(), ["error", "error_description"]);
-    assert.equal(answer["error"], error, answer["error_description"]);
-  };
+  const comeBack = () => endOf(aBrowser(), startUrl(server, "google", { flow: "signup" }));
 
   const provider = madeOnce(() => startHostileProvider());
   before(async () => {
@@ -19,7 +20,7 @@ describe("what an OpenID provider answers", () => {
   });
   beforeEach(() => {
     provider.malice = {};
-    provider.person = { sub: randomUUID(), email: `${randomUUID()}@example.com`, email_verified: true };
+    newPersonAt(provider);
   });
   after(async () => {
     await server.close();

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { Project } from "../../src/domain/accounts/projects/project.ts";
 import { aKey, aTenant, startApp } from "../support/app/app.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
+import { must } from "../support/http/client.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
 
 describe("projects", () => {
@@ -91,6 +92,26 @@ describe("projects", () => {
     assert.deepEqual((await api.get("/api/v1/projects", { key: test })).body.data.length, 1);
   });
 
+  it("are sorted and searched by what is asked for", async () => {
+    const { token, projectId } = tenant;
+    const names = async (query: string): Promise<string[]> =>
+      must(await api.get(`/api/v1/projects${query}`, { token }), 200).data.map(
+        ({ name }: { name: string }) => name,
+      );
+    for (const name of ["Beta", "Alpha 100%", "Gamma_x"])
+      must(await api.post("/api/v1/projects", { name }, { token }), 201);
+    const found = await names("?sort=name&order=asc");
+    assert.deepEqual(found, ["Alpha 100%", "Beta", "Gamma_x", "Test Game"]);
+    assert.deepEqual(await names("?sort=name"), found.toReversed());
+    assert.deepEqual(await names("?order=asc"), ["Test Game", "Beta", "Alpha 100%", "Gamma_x"]);
+    await api.patch(`/api/v1/projects/${projectId}`, { description: "Changed last" }, { token });
+    assert.equal((await names("?sort=updatedAt&limit=1"))[0], "Test Game");
+    assert.deepEqual(await names("?search=ALPHA"), ["Alpha 100%"]);
+    assert.deepEqual(await names("?search=%25"), ["Alpha 100%"]);
+    assert.deepEqual(await names("?search=_"), ["Gamma_x"]);
+    assert.deepEqual(await names("?search=nothing"), []);
+  });
+
   it("change only in what is given", async () => {
     const { token } = tenant;
     const before = (await api.get(path(), { token })).body;
@@ -126,8 +147,11 @@ describe("projects", () => {
       assert.equal((await api.get("/api/v1/projects", { key: one })).status, 200);
 
     assert.deepEqual((await api.delete(path(), { token })).body, { deleted: true });
-    for (const id of [projectId, sandboxProjectId])
+    for (const id of [projectId, sandboxProjectId]) {
       assert.equal((await api.get(path(id), { token })).status, 404);
+      const headers = { "X-Project-ID": id };
+      assert.equal((await api.get("/api/v1/players", { token, headers })).status, 404);
+    }
     assert.equal((await api.delete(path(), { token })).status, 404);
     assert.equal((await api.get("/api/v1/projects", { token })).body.pagination.total, 0);
     for (const one of [key, testKey]) {

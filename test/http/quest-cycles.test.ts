@@ -10,7 +10,6 @@ import type { PlayerMessage } from "../../src/domain/kernel/topics.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { projectPlans, readPlan } from "../../src/domain/progression/plan.ts";
-import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";
 import { settleQuests } from "../../src/jobs/jobs.ts";
 import { pruneEnded } from "../../src/jobs/sweeps.ts";
 import { aKey, type Answer, aTenant, startApp } from "../support/app/app.ts";
@@ -18,7 +17,8 @@ import { eventually } from "../support/eventually.ts";
 import { must } from "../support/http/client.ts";
 import { madeOnce } from "../support/made.ts";
 import { playersOf } from "../support/players/players.ts";
-import { aQuestGame, counting, findingsOf, manual, type QuestGame } from "../support/quests/quest-game.ts";
+import { aQuestGame, counting, manual, type QuestGame } from "../support/quests/quest-game.ts";
+import { findingsOf } from "../support/domain/domain.ts";
 
 /** All lines of a player's stream, in order. */
 const linesOfPlayer = async ({ db }: Work, { projectId, playerId }: StreamRef): Promise<PlayerMessage[]> => {
@@ -185,11 +185,7 @@ describe("cycles of quests", () => {
       ["1", "2", "4"],
     ]);
     assert.deepEqual(await left(401), [["4"], ["2", "4"]]);
-    const findings: string[] = [];
-    const { projectId } = game.tenant;
-    const onFinding = ({ message }: { message: string }) => void findings.push(message);
-    await reconcile(app.transact, { projectId, repair: false, onFinding });
-    assert.deepEqual(findings, []);
+    assert.deepEqual(await findingsOf(app, game.tenant.projectId), []);
     await game.send("past.do", day(6));
     await game.send("past.do", day(7));
     await game.send("past.do", day(8));
@@ -369,7 +365,8 @@ describe("quests that repeat UNLIMITED, of players who are merged", () => {
   const claim = async (): Promise<unknown> => must(await game.act("again", "claim"), 200);
   const merge = (target: string, source: string) =>
     game.post(`/players/${target}/merge`, { sourcePlayerId: source });
-  const assertSound = async (): Promise<void> => assert.deepEqual(await findingsOf(game), []);
+  const assertSound = async (): Promise<void> =>
+    assert.deepEqual(await findingsOf(game.api.app, game.tenant.projectId), []);
 
   for (const isTargetFirst of [true, false])
     it(`keep all rewards that wait; the target is the ${isTargetFirst ? "first" : "second"}`, async () => {

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { startApp } from "../support/app/app.ts";
-import { eventually } from "../support/eventually.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { callsOf, madeOnce } from "../support/made.ts";
 import { aQuestGame, counting, type QuestGame } from "../support/quests/quest-game.ts";
+import { jobResult } from "../support/app/processed.ts";
 
 describe("places and entry costs of quests", () => {
   let game: QuestGame;
@@ -55,7 +55,7 @@ describe("places and entry costs of quests", () => {
     const { eventId } = await game.send("gate.passed");
     assert.equal(await coins(player), 10);
     const job = must(await game.post(`/events/${eventId}/revert`, { reason: "test" }), 200);
-    await eventually(async () => (await game.get(`/jobs/${job.id}`)).status === "SUCCEEDED");
+    await jobResult(game.api, game.tenant, job.id);
     assert.equal(await coins(player), 30);
     assert.equal((await game.questOf("paid")).state, "AVAILABLE");
     must(await game.act("paid", "start"), 200);

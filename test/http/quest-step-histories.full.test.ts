@@ -1,6 +1,6 @@
+import { findingsOf } from "../support/domain/domain.ts";
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";
 import { startApp } from "../support/app/app.ts";
 import { aQuestGame, manual, type QuestGame, stepActs } from "../support/quests/quest-game.ts";
 import { cases } from "../support/properties.ts";
@@ -110,12 +110,6 @@ describe("histories of submissions", () => {
       }),
       { numRuns: cases(25) },
     );
-    const found: string[] = [];
-    await reconcile(game.api.app.transact, {
-      projectId: game.tenant.projectId,
-      repair: false,
-      onFinding: ({ message }) => void found.push(message),
-    });
-    assert.deepEqual(found, []);
+    assert.deepEqual(await findingsOf(game.api.app, game.tenant.projectId), []);
   });
 });

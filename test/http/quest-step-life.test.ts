@@ -1,8 +1,8 @@
+import { findingsOf } from "../support/domain/domain.ts";
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { prune, PRUNES } from "../../src/domain/registries/pruning.ts";
-import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";
 import { settleQuests } from "../../src/jobs/jobs.ts";
 import { startApp } from "../support/app/app.ts";
 import { auditOf } from "../support/app/game.ts";
@@ -28,15 +28,7 @@ describe("what players have submitted for steps of quests", () => {
   const { submit, review, queue, stateOf } = stepActs(() => game);
   const change = (statement: ReturnType<typeof sql>) =>
     game.api.app.transact(({ db }) => statement.execute(db));
-  const findings = async (): Promise<string[]> => {
-    const found: string[] = [];
-    await reconcile(game.api.app.transact, {
-      projectId: game.tenant.projectId,
-      repair: false,
-      onFinding: ({ invariant, message }) => void found.push(`${invariant} ${message}`),
-    });
-    return found;
-  };
+  const findings = () => findingsOf(game.api.app, game.tenant.projectId);
 
   beforeEach(async () => {
     game = await aQuestGame(await startApp());

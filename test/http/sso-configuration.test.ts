@@ -10,7 +10,6 @@ import { must } from "../support/http/client.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
 import { aMailTo, tokenIn } from "../support/mail/mailbox.ts";
 import { type FakeGithub, startFakeGithub } from "../support/providers/fake-github.ts";
-import { startHostileProvider } from "../support/providers/hostile-provider.ts";
 import { aBrowser, startOAuthServer, startUrl, told } from "../support/providers/oauth.ts";
 import { startOpenIdProvider, type TestProvider } from "../support/providers/openid-provider.ts";
 import {
@@ -18,8 +17,11 @@ import {
   aSigningKey,
   aVerifiedDomain,
   claimDomain,
+  oidcConfig,
   putSso,
   samlConfig,
+  ssoServer,
+  ssoStage,
   startSsoServer,
   verifyDomain,
 } from "../support/sso/server.ts";
@@ -91,26 +93,13 @@ describe("configuration of single sign-on", () => {
   let tenant: Tenant;
   const { cert } = aSigningKey();
 
-  const oidc = (more: object = {}) => ({
-    provider: "OIDC",
-    displayName: "Acme",
-    oidcIssuer: provider.issuer,
-    oidcClientId: provider.clientId,
-    oidcClientSecret: provider.clientSecret,
-    ...more,
-  });
+  const oidc = (more: object = {}) => oidcConfig(provider, more);
   const get = ({ token } = tenant) => server.get(SSO, { token });
 
-  const api = madeOnce(startApp);
-  const server = madeOnce(() => startSsoServer(api));
-  const provider = madeOnce(() => startHostileProvider());
+  const { api, server, provider } = ssoStage();
   beforeEach(async () => {
     provider.malice = {};
     tenant = await aTenant(server);
-  });
-  after(async () => {
-    await server.close();
-    await provider.close();
   });
 
   it("is none at first, then what was put, and its secret never comes back", async () => {
@@ -328,11 +317,7 @@ describe("configuration of single sign-on", () => {
 describe("domains of single sign-on", () => {
   const { cert } = aSigningKey();
 
-  const api = madeOnce(startApp);
-  const server = madeOnce(
-    () => startSsoServer(api),
-    (made) => made.close(),
-  );
+  const { api, server } = ssoServer();
   const tenant = madeForEach(() => aTenant(server));
 
   const DOMAINS = "/api/v1/enterprise/sso/domains";

@@ -6,53 +6,57 @@ import { Session } from "../../src/domain/accounts/auth/tokens.ts";
 import { tellOfCertificates } from "../../src/domain/accounts/sso/domains.ts";
 import { setPlan } from "../../src/domain/accounts/tenants/approval.ts";
 import type { Plan } from "../../src/domain/kernel/caller.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp, type Tenant } from "../support/app/app.ts";
 import { auditOf } from "../support/app/game.ts";
-import { aMember, type Member } from "../support/app/member.ts";
+import { aMember, aMemberWithPassword, type Member } from "../support/app/member.ts";
 import { putOnPlan } from "../support/app/plans.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { type Answer, must } from "../support/http/client.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
 import { aMailTo, mailedTo, tokenIn } from "../support/mail/mailbox.ts";
 import { type AppFactor, withTotp } from "../support/mfa/second-factor.ts";
-import { type HostileProvider, startHostileProvider } from "../support/providers/hostile-provider.ts";
 import { aBrowser, told } from "../support/providers/oauth.ts";
 import {
   aSigningKey,
   aVerifiedDomain,
+  oidcConfig,
   putSso,
   samlConfig,
-  type SsoServer,
+  ssoServer,
+  ssoStage,
   ssoUrl,
-  startSsoServer,
 } from "../support/sso/server.ts";
 
 const PASSWORD = "Correct-horse-7";
 
-type Glass = { userId: string; email: string; factor: AppFactor };
+type Glass = Member & { factor: AppFactor };
 
-describe("single sign-on that goes on being enforced", () => {
-  let glass: Glass;
-
+/** Tenants whose OWNER signs in through their provider; the break-glass user is another OWNER. */
+const enforcementStage = () => {
+  const { api, server, provider } = ssoStage();
+  const tenant = madeForEach(() => aTenant(server));
+  const aPerson = (role: "OWNER" | "VIEWER"): Promise<Member> =>
+    aMemberWithPassword(api, tenant.tenantId, { role, password: PASSWORD });
   const aGlass = async (): Promise<Glass> => {
-    const member = await aMember(api, tenant.tenantId, "OWNER");
-    const passwordHash = await api.app.passwords.hash(PASSWORD);
-    await api.app.transact(({ db }) =>
-      sql`update users set password_hash = ${passwordHash} where id = ${member.userId}::uuid`.execute(db),
-    );
+    const member = await aPerson("OWNER");
     return { ...member, factor: await withTotp(api, { ...member, password: PASSWORD }) };
   };
-  const config = (more: object = {}) => ({
-    provider: "OIDC",
-    displayName: "Acme",
-    oidcIssuer: provider.issuer,
-    oidcClientId: provider.clientId,
-    autoProvision: true,
-    breakGlassUserId: glass.userId,
-    ...more,
+  const glass = madeForEach(aGlass);
+  const config = (more: object = {}) =>
+    oidcConfig(provider, {
+      oidcClientSecret: undefined,
+      autoProvision: true,
+      breakGlassUserId: glass.userId,
+      ...more,
+    });
+  const claimed = { domain: "" };
+  beforeEach(async () => {
+    claimed.domain = await aVerifiedDomain(server, tenant);
+    const { clientSecret: oidcClientSecret } = provider;
+    must(await putSso(server, tenant, config({ oidcClientSecret })), 200);
   });
-  const signIn = async (): Promise<string> => {
-    provider.person = { sub: tenant.email, email: tenant.email, email_verified: true };
+  const signIn = async (email = tenant.email): Promise<string> => {
+    provider.person = { sub: email, email, email_verified: true };
     const answer = told((await aBrowser().go(ssoUrl(server, tenant))).at);
     assert("access_token" in answer, answer["error_description"]);
     return answer["access_token"];
@@ -62,6 +66,11 @@ describe("single sign-on that goes on being enforced", () => {
     must(await putSso(server, { token }, config({ enforceSso: true })), 200);
     return token;
   };
+  return { api, server, tenant, glass, claimed, aPerson, aGlass, config, signIn, enforce };
+};
+
+describe("single sign-on that goes on being enforced", () => {
+  const { api, server, tenant, glass, aGlass, config, enforce } = enforcementStage();
   const logIn = async ({ email, factor }: Glass): Promise<string> => {
     const mfaCode = await factor.code();
     const body = { email, password: PASSWORD, mfaCode };
@@ -72,21 +81,6 @@ describe("single sign-on that goes on being enforced", () => {
     await api.app.transact((work) => setPlan(work, tenant.tenantId, { plan }));
     forgetSessions();
   };
-
-  const api = madeOnce(startApp);
-  const server = madeOnce(() => startSsoServer(api));
-  const provider = madeOnce(() => startHostileProvider());
-  const tenant = madeForEach(() => aTenant(server));
-  beforeEach(async () => {
-    await aVerifiedDomain(server, tenant);
-    glass = await aGlass();
-    const { clientSecret: oidcClientSecret } = provider;
-    must(await putSso(server, tenant, config({ oidcClientSecret })), 200);
-  });
-  after(async () => {
-    await server.close();
-    await provider.close();
-  });
 
   it("ends the sessions of a break-glass OWNER in whose place another one comes", async () => {
     const other = await aGlass();
@@ -123,80 +117,25 @@ describe("single sign-on that goes on being enforced", () => {
 });
 
 describe("enforcement of single sign-on", () => {
-  let api: TestApp;
-  let server: SsoServer;
-  let provider: HostileProvider;
-  /** Its OWNER signs in through the provider; the break-glass user is another one. */
-  let tenant: Tenant;
-  let domain: string;
-  let factor: AppFactor;
-  let glass: { userId: string; email: string; token: string };
-
-  const config = (more: object = {}) => ({
-    provider: "OIDC",
-    displayName: "Acme",
-    oidcIssuer: provider.issuer,
-    oidcClientId: provider.clientId,
-    autoProvision: true,
-    allowedDomains: [],
-    breakGlassUserId: glass.userId,
-    ...more,
-  });
-  const signIn = async (email: string): Promise<string> => {
-    provider.person = { sub: email, email, email_verified: true };
-    const answer = told((await aBrowser().go(ssoUrl(server, tenant))).at);
-    assert("access_token" in answer, answer["error_description"]);
-    return answer["access_token"];
-  };
-  const enforce = async (): Promise<string> => {
-    const token = await signIn(tenant.email);
-    must(await putSso(server, { token }, config({ enforceSso: true })), 200);
-    return token;
-  };
+  const { api, server, tenant, glass, claimed, aPerson, config, signIn, enforce } = enforcementStage();
   const login = (email: string, password = PASSWORD, more: object = {}) =>
     server.post("/api/v1/auth/login", { email, password, ...more });
-  const aPerson = async (role: "OWNER" | "VIEWER") => {
-    const member = await aMember(api, tenant.tenantId, role);
-    const passwordHash = await api.app.passwords.hash(PASSWORD);
-    await api.app.transact(({ db }) =>
-      sql`update users set password_hash = ${passwordHash} where id = ${member.userId}::uuid`.execute(db),
-    );
-    return member;
-  };
-
-  before(async () => {
-    api = await startApp();
-    server = await startSsoServer(api);
-    provider = await startHostileProvider();
-  });
-  beforeEach(async () => {
-    tenant = await aTenant(server);
-    domain = await aVerifiedDomain(server, tenant);
-    glass = await aPerson("OWNER");
-    factor = await withTotp(api, { ...glass, password: PASSWORD });
-    const { clientSecret: oidcClientSecret } = provider;
-    must(await putSso(server, tenant, config({ oidcClientSecret })), 200);
-  });
-  after(async () => {
-    await server.close();
-    await provider.close();
-  });
 
   it("is switched on only in a session that has just begun through this provider", async () => {
     const on = (token: string) => putSso(server, { token }, config({ enforceSso: true }));
     assertError(await on(tenant.token), 403, "REAUTHENTICATION_REQUIRED");
-    const token = await signIn(tenant.email);
+    const token = await signIn();
     await api.app.transact(({ db }) =>
       sql`
         update sessions set created_at = created_at - interval '11 minutes'
         where user_id = ${tenant.userId}::uuid and method = 'SSO'`.execute(db),
     );
     assertError(await on(token), 403, "REAUTHENTICATION_REQUIRED");
-    assert.equal(must(await on(await signIn(tenant.email)), 200).enforceSso, true);
+    assert.equal(must(await on(await signIn()), 200).enforceSso, true);
   });
 
   it("needs a break-glass OWNER of the tenant with a second factor", async () => {
-    const token = await signIn(tenant.email);
+    const token = await signIn();
     const on = (breakGlassUserId: unknown) =>
       putSso(server, { token }, config({ enforceSso: true, breakGlassUserId }));
     assertError(await on(undefined), 422, "SSO_CONFIG_INVALID");
@@ -223,7 +162,7 @@ describe("enforcement of single sign-on", () => {
     assertError(await server.post("/api/v1/auth/refresh", { refreshToken }), 401, "REFRESH_TOKEN_REVOKED");
     assertError(await login(viewer.email), 403, "SSO_REQUIRED");
     assertError(await login(tenant.email), 403, "SSO_REQUIRED");
-    const found = must(await server.post("/api/v1/auth/sso/discover", { email: `x@${domain}` }), 200);
+    const found = must(await server.post("/api/v1/auth/sso/discover", { email: `x@${claimed.domain}` }), 200);
     assert.equal(found.ssoRequired, true);
   });
 
@@ -255,7 +194,7 @@ describe("enforcement of single sign-on", () => {
 
   it("refuses who would join otherwise: with an invitation, and waiting", async () => {
     const token = await enforce();
-    const email = `${randomUUID()}@${domain}`;
+    const email = `${randomUUID()}@${claimed.domain}`;
     must(await server.post("/api/v1/team/invitations", { email, role: "ADMIN" }, { token }), 201);
     const invitationToken = tokenIn(await aMailTo(email, /./));
     const body = { email, password: PASSWORD, name: "Somebody" };
@@ -271,7 +210,10 @@ describe("enforcement of single sign-on", () => {
     await enforce();
     assertError(await login(glass.email), 401, "MFA_REQUIRED");
     assertError(await login(glass.email, PASSWORD, { mfaCode: "000000" }), 401, "MFA_CODE_INVALID");
-    const { accessToken } = must(await login(glass.email, PASSWORD, { mfaCode: await factor.code() }), 200);
+    const { accessToken } = must(
+      await login(glass.email, PASSWORD, { mfaCode: await glass.factor.code() }),
+      200,
+    );
     must(await server.get("/api/v1/enterprise/sso", { token: accessToken }), 200);
     assert.ok((await auditOf(api, glass.userId)).some(({ action }) => action === "sso.break_glass_used"));
     await aMailTo(tenant.email, /past single sign-on/);
@@ -302,8 +244,11 @@ describe("enforcement of single sign-on", () => {
     const reset = { currentPassword: PASSWORD };
     const proof = { token: other.token };
     assertError(await server.post(`${member}/reset-mfa`, reset, proof), 409, "INVALID_STATE");
-    const { accessToken } = must(await login(glass.email, PASSWORD, { mfaCode: await factor.code() }), 200);
-    const disable = { currentPassword: PASSWORD, code: await factor.code() };
+    const { accessToken } = must(
+      await login(glass.email, PASSWORD, { mfaCode: await glass.factor.code() }),
+      200,
+    );
+    const disable = { currentPassword: PASSWORD, code: await glass.factor.code() };
     assertError(
       await server.post("/api/v1/auth/mfa/totp/disable", disable, { token: accessToken }),
       409,
@@ -328,7 +273,10 @@ describe("enforcement of single sign-on", () => {
     await putOnPlan(api, tenant.tenantId, "ENTERPRISE");
     forgetSessions();
     assertError(await login(tenant.email), 403, "SSO_REQUIRED");
-    const { accessToken } = must(await login(glass.email, PASSWORD, { mfaCode: await factor.code() }), 200);
+    const { accessToken } = must(
+      await login(glass.email, PASSWORD, { mfaCode: await glass.factor.code() }),
+      200,
+    );
     must(await server.delete("/api/v1/enterprise/sso", { token: accessToken }), 200);
     must(await login(tenant.email), 200);
   });
@@ -340,28 +288,24 @@ describe("enforcement of single sign-on", () => {
   });
 
   it("an OWNER with a second factor proves it before each change", async () => {
-    const { accessToken } = must(await login(glass.email, PASSWORD, { mfaCode: await factor.code() }), 200);
+    const { accessToken } = must(
+      await login(glass.email, PASSWORD, { mfaCode: await glass.factor.code() }),
+      200,
+    );
     await api.app.transact(({ em }) =>
       em.nativeUpdate(Session, { userId: glass.userId }, { mfaAt: new Date(0) }),
     );
     const of = { token: accessToken };
     assertError(await putSso(server, of, config()), 403, "REAUTHENTICATION_REQUIRED");
     assertError(await server.delete("/api/v1/enterprise/sso", of), 403, "REAUTHENTICATION_REQUIRED");
-    must(await server.post("/api/v1/auth/mfa/verify", { code: await factor.code() }, of), 200);
+    must(await server.post("/api/v1/auth/mfa/verify", { code: await glass.factor.code() }, of), 200);
     must(await putSso(server, of, config()), 200);
   });
 });
 
 describe("certificates of identity providers that expire", () => {
-  let api: TestApp;
-  let server: SsoServer;
+  const { api, server } = ssoServer();
   const DAY_MS = 86_400_000;
-
-  before(async () => {
-    api = await startApp();
-    server = await startSsoServer(api);
-  });
-  after(() => server.close());
 
   const run = () => api.app.transact((work) => tellOfCertificates(work, api.app.mail));
   const runIn = (days: number) =>

@@ -5,7 +5,7 @@ import { customFetch } from "openid-client";
 import { hashRandomSecret } from "../../src/domain/accounts/auth/one-time-secrets.ts";
 import { User } from "../../src/domain/accounts/auth/user.ts";
 import { discover } from "../../src/platform/sso/oidc.ts";
-import { aTenant, startApp, type Tenant } from "../support/app/app.ts";
+import { aTenant, type Tenant } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import {
@@ -22,31 +22,18 @@ import {
 } from "../support/providers/hostile-provider.ts";
 import { aBrowser, type Browser, told } from "../support/providers/oauth.ts";
 import { startOpenIdProvider } from "../support/providers/openid-provider.ts";
-import { aVerifiedDomain, putSso, ssoUrl, startSsoServer } from "../support/sso/server.ts";
+import { aVerifiedDomain, oidcConfig, putSso, ssoStage, ssoUrl } from "../support/sso/server.ts";
 import { madeOnce } from "../support/made.ts";
 
 describe("attacks on single sign-on by OpenID Connect", () => {
-  const api = madeOnce(startApp);
-  const server = madeOnce(() => startSsoServer(api));
-  const provider = madeOnce(startHostileProvider);
+  const { api, server, provider } = ssoStage();
   const tenant = madeOnce(() => aTenant(server));
   let domain: string;
 
   const configure = async (
     of = tenant,
     at: Pick<HostileProvider, "issuer" | "clientId" | "clientSecret"> = provider,
-  ) =>
-    must(
-      await putSso(server, of, {
-        provider: "OIDC",
-        displayName: "Acme",
-        oidcIssuer: at.issuer,
-        oidcClientId: at.clientId,
-        oidcClientSecret: at.clientSecret,
-        autoProvision: of === tenant,
-      }),
-      200,
-    );
+  ) => must(await putSso(server, of, oidcConfig(at, { autoProvision: of === tenant })), 200);
   const callbackOf = (of: Tenant) => `${server.url}/api/v1/auth/sso/oidc/${of.tenantId}/callback`;
   /** As far as the callback, which is not opened yet. */
   const toCallback = async (browser: Browser, of = tenant) =>
@@ -61,29 +48,18 @@ describe("attacks on single sign-on by OpenID Connect", () => {
     provider.malice = {};
     provider.person = { sub: "victim", email: `victim@${domain}`, name: "The Victim" };
   });
-  after(async () => {
-    await server.close();
-    await provider.close();
-  });
 
   it("fail only for what each test changes: the provider itself can be signed in with", async () => {
     assert("access_token" in (await come()));
   });
 
   const now = () => Math.floor(Date.now() / 1_000);
+  // What every exchange refuses, whoever the provider is, oauth-answers.test.ts tries.
   const tokens: Record<string, () => Malice> = {
     "signed with another key": () => ({ alg: "foreign key" }),
     "not signed": () => ({ alg: "none" }),
     "signed with the client secret": () => ({ alg: "HS256" }),
-    "of another issuer": () => ({ claims: { iss: "https://idp.example" } }),
-    "for another client": () => ({ claims: { aud: "another" } }),
-    "for this client and another": () => ({
-      claims: { aud: [provider.clientId, "another"], azp: provider.clientId },
-    }),
     "that has expired": () => ({ claims: { exp: now() - 40, iat: now() - 340 } }),
-    "with another nonce": () => ({ claims: { nonce: "another" } }),
-    "without a nonce": () => ({ claims: { nonce: undefined } }),
-    "without a subject": () => ({ claims: { sub: undefined } }),
   };
   for (const [name, malice] of Object.entries(tokens))
     it(`an ID token ${name} signs nobody in`, async () => {
@@ -121,13 +97,7 @@ describe("attacks on single sign-on by OpenID Connect", () => {
 
   it("metadata beyond 128 KiB is not read", async () => {
     provider.malice = { metadata: { filler: "x".repeat(128 * 1_024) } };
-    const answer = await putSso(server, tenant, {
-      provider: "OIDC",
-      displayName: "Acme",
-      oidcIssuer: provider.issuer,
-      oidcClientId: "large",
-      oidcClientSecret: "secret",
-    });
+    const answer = await putSso(server, tenant, oidcConfig({ ...provider, clientId: "large" }));
     assertError(answer, 422, "SSO_DISCOVERY_FAILED");
   });
 

@@ -2,29 +2,22 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { Session } from "../../src/domain/accounts/auth/tokens.ts";
 import { User } from "../../src/domain/accounts/auth/user.ts";
-import { aTenant, startApp } from "../support/app/app.ts";
+import { aTenant } from "../support/app/app.ts";
 import { aMember } from "../support/app/member.ts";
 import { putOnPlan } from "../support/app/plans.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { aBrowser, CONSOLE, told } from "../support/providers/oauth.ts";
 import { type Person, startOpenIdProvider } from "../support/providers/openid-provider.ts";
-import { aVerifiedDomain, putSso, ssoUrl, startSsoServer } from "../support/sso/server.ts";
-import { madeForEach, madeOnce } from "../support/made.ts";
+import { aVerifiedDomain, oidcConfig, putSso, ssoServer, ssoUrl } from "../support/sso/server.ts";
+import { madeForEach } from "../support/made.ts";
 
 const TOKENS = ["access_token", "expires_in", "refresh_token", "token_type"];
 
 describe("single sign-on by OpenID Connect", () => {
   let domain: string;
 
-  const config = (more: object = {}) => ({
-    provider: "OIDC",
-    displayName: "Acme",
-    oidcIssuer: provider.issuer,
-    oidcClientId: provider.clientId,
-    oidcClientSecret: provider.clientSecret,
-    ...more,
-  });
+  const config = (more: object = {}) => oidcConfig(provider, more);
   const configure = async (more: object = {}) => must(await putSso(server, tenant, config(more)), 200);
   const aPerson = (claims: Partial<Person> = {}) => {
     const sub = randomUUID();
@@ -36,11 +29,7 @@ describe("single sign-on by OpenID Connect", () => {
   const tell = async (sub: string, parameters = {}) => told((await come(sub, parameters)).at);
   const user = (email: string) => api.app.transact(({ em }) => em.findOne(User, { email }));
 
-  const api = madeOnce(startApp);
-  const server = madeOnce(
-    () => startSsoServer(api),
-    (made) => made.close(),
-  );
+  const { api, server } = ssoServer();
   const tenant = madeForEach(() => aTenant(server));
   const provider = madeForEach(() =>
     startOpenIdProvider(`${server.url}/api/v1/auth/sso/oidc/${tenant.tenantId}/callback`),

@@ -4,7 +4,7 @@ import { randomUUID } from "node:crypto";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { aTenant, startApp } from "../support/app/app.ts";
+import { aTenant } from "../support/app/app.ts";
 import { aMember } from "../support/app/member.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
@@ -24,7 +24,7 @@ import {
   signResponse,
   toIdp,
 } from "../support/sso/saml-idp.ts";
-import { aSigningKey, aVerifiedDomain, putSso, samlConfig, startSsoServer } from "../support/sso/server.ts";
+import { aSigningKey, aVerifiedDomain, putSso, samlConfig, ssoServer } from "../support/sso/server.ts";
 import { madeOnce } from "../support/made.ts";
 
 const TOKENS = ["access_token", "expires_in", "refresh_token", "token_type"];
@@ -40,11 +40,7 @@ const hasXmlsec = (): boolean => {
 };
 
 describe("single sign-on by SAML", () => {
-  const api = madeOnce(startApp);
-  const server = madeOnce(
-    () => startSsoServer(api),
-    (made) => made.close(),
-  );
+  const { api, server } = ssoServer();
   const tenant = madeOnce(() => aTenant(server));
   let domain: string;
   const idp = aSigningKey();

@@ -5,23 +5,23 @@ import { Invitation } from "../../src/domain/accounts/team/accept.ts";
 import { User } from "../../src/domain/accounts/auth/user.ts";
 import { addUser } from "../../src/domain/accounts/tenants/tenant.ts";
 import type { MemberStatus, Role } from "../../src/domain/kernel/caller.ts";
-import { aTenant, startApp } from "../support/app/app.ts";
+import { aTenant } from "../support/app/app.ts";
 import { auditOf } from "../support/app/game.ts";
 import { putOnPlan } from "../support/app/plans.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { aMailTo, mailsTo, tokenIn } from "../support/mail/mailbox.ts";
-import { startHostileProvider } from "../support/providers/hostile-provider.ts";
 import { aBrowser, told } from "../support/providers/oauth.ts";
 import {
   aSigningKey,
   aVerifiedDomain,
+  oidcConfig,
   putSso,
   samlConfig,
+  ssoStage,
   ssoUrl,
-  startSsoServer,
 } from "../support/sso/server.ts";
-import { madeForEach, madeOnce } from "../support/made.ts";
+import { madeForEach } from "../support/made.ts";
 
 const PASSWORD = "Correct-horse-7";
 
@@ -30,16 +30,11 @@ describe("single sign-on and people who are not whose address they have", () => 
 
   const configure = async (more: object = {}) =>
     must(
-      await putSso(server, tenant, {
-        provider: "OIDC",
-        displayName: "Acme",
-        oidcIssuer: provider.issuer,
-        oidcClientId: provider.clientId,
-        oidcClientSecret: provider.clientSecret,
-        autoProvision: true,
-        defaultRole: "DESIGNER",
-        ...more,
-      }),
+      await putSso(
+        server,
+        tenant,
+        oidcConfig(provider, { autoProvision: true, defaultRole: "DESIGNER", ...more }),
+      ),
       200,
     );
   const anAddress = () => `${randomUUID()}@${domain}`;
@@ -59,17 +54,11 @@ describe("single sign-on and people who are not whose address they have", () => 
   const statusOf = async (id: string) =>
     (await api.app.transact(({ em }) => em.findOneOrFail(Invitation, { id }))).status;
 
-  const api = madeOnce(startApp);
-  const server = madeOnce(() => startSsoServer(api));
-  const provider = madeOnce(() => startHostileProvider());
+  const { api, server, provider } = ssoStage();
   const tenant = madeForEach(() => aTenant(server));
   beforeEach(async () => {
     domain = await aVerifiedDomain(server, tenant);
     await configure();
-  });
-  after(async () => {
-    await server.close();
-    await provider.close();
   });
 
   describe("an account that a stranger has set up", () => {

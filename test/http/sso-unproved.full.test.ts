@@ -3,16 +3,14 @@ import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { User } from "../../src/domain/accounts/auth/user.ts";
 import { releaseUnproved } from "../../src/domain/accounts/sso/domains.ts";
-import { type Answer, aTenant, startApp, type Tenant } from "../support/app/app.ts";
+import { type Answer, aTenant, type Tenant } from "../support/app/app.ts";
 import { auditOf } from "../support/app/game.ts";
 import { eventually } from "../support/eventually.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { aMailTo, mailedTo, mailsTo, tokenIn } from "../support/mail/mailbox.ts";
-import { startHostileProvider } from "../support/providers/hostile-provider.ts";
 import { aBrowser, told } from "../support/providers/oauth.ts";
-import { aDomain, aVerifiedDomain, putSso, ssoUrl, startSsoServer } from "../support/sso/server.ts";
-import { madeOnce } from "../support/made.ts";
+import { aDomain, aVerifiedDomain, oidcConfig, putSso, ssoStage, ssoUrl } from "../support/sso/server.ts";
 
 const PASSWORD = "Correct-horse-7";
 const RELEASED = /^[0-9a-f-]{36}@released\.invalid$/;
@@ -24,26 +22,12 @@ describe("an address that a stranger took before the owner of its domain came", 
   /** Somebody's tenant, registered under the address, with a password of theirs. */
   let squat: { userId: string; tenantId: string; token: string; key: string };
 
-  const api = madeOnce(startApp);
-  const server = madeOnce(() => startSsoServer(api));
-  const provider = madeOnce(() => startHostileProvider());
-  after(async () => {
-    await server.close();
-    await provider.close();
-  });
+  const { api, server, provider } = ssoStage();
 
   const post = (path: string, body: object, token?: string): Promise<Answer> =>
     server.post(`/api/v1${path}`, body, token === undefined ? {} : { token });
-  const config = (more: object = {}) => ({
-    provider: "OIDC",
-    displayName: "Victim Inc.",
-    oidcIssuer: provider.issuer,
-    oidcClientId: provider.clientId,
-    oidcClientSecret: provider.clientSecret,
-    autoProvision: true,
-    defaultRole: "DEVELOPER",
-    ...more,
-  });
+  const config = (more: object = {}) =>
+    oidcConfig(provider, { autoProvision: true, defaultRole: "DEVELOPER", ...more });
   beforeEach(async () => {
     domain = aDomain();
     email = `bob@${domain}`;

@@ -7,16 +7,8 @@ import { sql } from "kysely";
 import type { WarehouseStore } from "../../src/domain/analytics/warehouse/store.ts";
 import { expireGrants } from "../../src/domain/economy/rewards/player-rewards.ts";
 import { createDirectoryStore } from "../../src/platform/warehouse/directory.ts";
-import {
-  aChange,
-  anAsker,
-  apply,
-  type Asker,
-  type Change,
-  sendEvents,
-} from "../support/analytics/histories.ts";
+import { aChange, anAsker, apply, type Asker, type Change } from "../support/analytics/histories.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
-import { eventually } from "../support/eventually.ts";
 import { must } from "../support/http/client.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
 import { temporaryDir } from "../support/processes/process.ts";
@@ -30,6 +22,8 @@ import {
   statementsOf,
   type Warehouse,
 } from "../support/warehouse/stage.ts";
+import { trackAll } from "../support/data/data.ts";
+import { jobResult } from "../support/app/processed.ts";
 
 type Body = ReturnType<typeof must>;
 
@@ -62,11 +56,7 @@ describe("the files of a warehouse on what belongs to no event", () => {
     assert.ok(answer.status < 300, JSON.stringify(answer.body));
     return answer.body;
   };
-  const ended = (job: Body): Promise<unknown> =>
-    eventually(
-      async () =>
-        must(await api.get(`/api/v1/jobs/${job.id}`, { key: tenant.key }), 200).status === "SUCCEEDED",
-    );
+  const ended = (job: Body): Promise<unknown> => jobResult(api, tenant, job.id);
   const exportAndLoad = async (): Promise<void> => {
     await exportNow(api.app, createDirectoryStore(dir.path));
     await warehouse.load();
@@ -249,7 +239,7 @@ describe("the files for a warehouse", () => {
       properties: { hour, "a\n\u2028\"b'": ["ü", null, 9007199254740993n.toString()] },
       idempotencyKey: randomUUID(),
     }));
-    await sendEvents(api, asker.tenant, events);
+    await trackAll(api, asker.tenant, events);
   };
 
   it("give exactly the events and effects there are, after late ones, reverts, merges and erasures", () =>
@@ -311,7 +301,7 @@ describe("the files for a warehouse", () => {
       properties: { secret },
       idempotencyKey: `${user}-${randomUUID()}`,
     });
-    await sendEvents(api, tenant, [
+    await trackAll(api, tenant, [
       sent("zoe-of-elsewhere", "her-secret"),
       sent("bob", "his-secret"),
       sent("zoe-of-elsewhere", "her-secret"),
@@ -324,10 +314,7 @@ describe("the files for a warehouse", () => {
       { reason: "test" },
       { key: tenant.key },
     );
-    await eventually(
-      async () =>
-        must(await api.get(`/api/v1/jobs/${body.id}`, { key: tenant.key }), 200).status === "SUCCEEDED",
-    );
+    await jobResult(api, tenant, body.id);
     await exportNow(api.app, store);
     const text = [...filesIn(dir.path)].flat().join("\n");
     assert.doesNotMatch(text, /zoe-of-elsewhere|her-secret/);

@@ -1,9 +1,9 @@
+import { findingsOf } from "../support/domain/domain.ts";
 import assert from "node:assert/strict";
 import { type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
-import { eventually } from "../support/eventually.ts";
-import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
+import { jobResult } from "../support/app/processed.ts";
 
 describe("XP that rules take away", () => {
   const api = madeOnce(startApp);
@@ -37,14 +37,7 @@ describe("XP that rules take away", () => {
   };
   const revert = async (eventId: string): Promise<void> => {
     const { id } = must(await post(`/events/${eventId}/revert`, { reason: "a test" }), 200);
-    const isOver = async () => (await get(`/jobs/${id}`)).body.status === "SUCCEEDED";
-    await eventually(isOver, { timeoutMs: 60_000 });
-  };
-  const findings = async (): Promise<string[]> => {
-    const found: string[] = [];
-    const onFinding = ({ message }: { message: string }): void => void found.push(message);
-    await reconcile(api.app.transact, { projectId: tenant.projectId, repair: false, onFinding });
-    return found;
+    await jobResult(api, tenant, id);
   };
 
   it("take the level with them where levels may fall, and a revert brings back both", async () => {
@@ -59,7 +52,7 @@ describe("XP that rules take away", () => {
     assert.deepEqual(await standing(), [0, 1]);
     await revert(lost.eventId);
     assert.deepEqual(await standing(), [260, 3], "what was taken comes back, and no more");
-    assert.deepEqual(await findings(), []);
+    assert.deepEqual(await findingsOf(api.app, tenant.projectId), []);
   });
 
   it("count in limits, and use nothing of a budget", async () => {

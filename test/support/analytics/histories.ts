@@ -26,10 +26,10 @@ import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../ap
 import { eventually } from "../eventually.ts";
 import { must } from "../http/client.ts";
 import { putOnPlan } from "../app/plans.ts";
-import { allProcessed } from "../app/processed.ts";
+import { endedJob } from "../app/processed.ts";
 import { madeForEach, madeOnce } from "../made.ts";
 import { newId } from "../../../src/domain/kernel/ids.ts";
-import { type Line, storePastEvents } from "../data/data.ts";
+import { type Line, storePastEvents, trackAll } from "../data/data.ts";
 
 type Question = (work: Work, asked: Asked) => Promise<object>;
 
@@ -54,17 +54,6 @@ const trends =
     });
 
 const retention =
-  (entry: "first_time" | "recurring", type: "nday" | "unbounded" | "within"): Question =>
-  (work, asked) =>
-    readRetention(work, asked, {
-      unit: "day",
-      type,
-      offsets: [0, 1, 2, 7].map((offset) => ({ offset })),
-      entry,
-      clock: "calendar",
-    });
-
-const typedRetention =
   (fields: Partial<RetentionQuestion>): Question =>
   (work, asked) =>
     readRetention(work, asked, {
@@ -102,16 +91,16 @@ const QUESTIONS: Readonly<Record<string, Question>> = {
   gains: trends("day", GAINS),
   gainsByHour: trends("hour", GAINS),
   gainsByMonth: trends("month", GAINS),
-  retention: retention("first_time", "nday"),
-  byWeek: typedRetention({ unit: "week" }),
-  byMonth: typedRetention({ unit: "month" }),
-  unbounded: retention("first_time", "unbounded"),
-  recurring: retention("recurring", "within"),
-  started: typedRetention({ startEvent: "won" }),
-  startedAndReturned: typedRetention({ startEvent: "won", returnEvents: ["won", "lost"], type: "unbounded" }),
-  startedAgain: typedRetention({ startEvent: "seen", returnEvents: ["lost"], entry: "recurring" }),
-  byTheClock: typedRetention({ clock: "24h" }),
-  startedByTheClock: typedRetention({ clock: "24h", startEvent: "won", returnEvents: ["won"] }),
+  retention: retention({}),
+  byWeek: retention({ unit: "week" }),
+  byMonth: retention({ unit: "month" }),
+  unbounded: retention({ type: "unbounded" }),
+  recurring: retention({ entry: "recurring", type: "within" }),
+  started: retention({ startEvent: "won" }),
+  startedAndReturned: retention({ startEvent: "won", returnEvents: ["won", "lost"], type: "unbounded" }),
+  startedAgain: retention({ startEvent: "seen", returnEvents: ["lost"], entry: "recurring" }),
+  byTheClock: retention({ clock: "24h" }),
+  startedByTheClock: retention({ clock: "24h", startEvent: "won", returnEvents: ["won"] }),
   funnel: funnel("ordered", ["seen", "won", "lost"]),
   repeated: funnel("ordered", ["won", "won"], ["lost"]),
   inAnyOrder: funnel("any", ["seen", "won", "lost"]),
@@ -188,8 +177,7 @@ const lineOf = ([externalUserId, eventType, timestamp, properties = {}]: Past): 
 });
 
 export const anAsker = async (api: TestApp): Promise<Asker> => {
-  const tenant = await aTenant(api);
-  await putOnPlan(api, tenant.tenantId, "ENTERPRISE", { analyticsHistoryDays: null });
+  const tenant = await aTenantOfAllTime(api);
   const tryAsk: Asker["tryAsk"] = (question, query = {}, headers = {}) =>
     api.get(`/api/v1/analytics/${question}?${new URLSearchParams(query).toString()}`, {
       key: tenant.key,
@@ -269,14 +257,8 @@ const playerId = async (api: TestApp, { tenant }: Asker, user: string): Promise<
   return found.status === 200 ? found.body.id : undefined;
 };
 
-const untilOver = (api: TestApp, key: string, jobId: string) =>
-  eventually(async () => {
-    const { status } = must(await api.get(`/api/v1/jobs/${jobId}`, { key }), 200);
-    return status !== "QUEUED" && status !== "RUNNING";
-  });
-
 /** Reverts an event, if it can be, until all is taken back that it has done. */
-const revert = async (api: TestApp, key: string, id: string): Promise<void> => {
+export const revertPast = async (api: TestApp, key: string, id: string): Promise<void> => {
   const path = `/api/v1/events/${id}`;
   const { status } = await api.post(`${path}/revert`, { reason: "test" }, { key });
   if (status < 300)
@@ -297,7 +279,7 @@ export const apply = async (api: TestApp, asker: Asker, change: Change): Promise
     );
   else if ("revert" in change) {
     const all = await idsOf(api, asker);
-    if (all.length > 0) await revert(api, key, all[change.revert % all.length]!);
+    if (all.length > 0) await revertPast(api, key, all[change.revert % all.length]!);
   } else if ("merge" in change) {
     const [target, source] = await Promise.all(change.merge.map((user) => playerId(api, asker, user)));
     if (target && source)
@@ -307,7 +289,7 @@ export const apply = async (api: TestApp, asker: Asker, change: Change): Promise
     if (!id) return;
     const job = await api.post(`/api/v1/players/${id}/erase`, { reason: "test" }, { key });
     // Until it is over, some events are still those of the name, and some not any more.
-    if (job.status === 201) await untilOver(api, key, job.body.id);
+    if (job.status === 201) await endedJob(api, { key }, job.body.id);
   }
 };
 
@@ -345,30 +327,9 @@ export const aTenantOfAllTime = async (api: TestApp): Promise<Tenant> => {
   return tenant;
 };
 
-const BATCH = 1_000;
-
-type EventBody = { externalUserId: string; eventType: string; timestamp: string };
-
-/** Sends events in batches, in the order given, and waits until they are processed. Returns their ids. */
-export const sendEvents = async (
-  api: TestApp,
-  { key }: Pick<Tenant, "key">,
-  events: readonly EventBody[],
-  timeoutMs = 60_000,
-): Promise<string[]> => {
-  const ids: string[] = [];
-  for (let from = 0; from < events.length; from += BATCH) {
-    const body = { events: events.slice(from, from + BATCH) };
-    const { results } = must(await api.post("/api/v1/events/batch", body, { key }), 200);
-    ids.push(...results.map((one: { eventId: string }) => one.eventId));
-  }
-  await allProcessed(api, { key }, timeoutMs);
-  return ids;
-};
-
 /** Tracks a hand-made history in the order given. Returns the ids of its events. */
 const track = (api: TestApp, tenant: Pick<Tenant, "key">, history: readonly Happening[]): Promise<string[]> =>
-  sendEvents(
+  trackAll(
     api,
     tenant,
     history.map(([externalUserId, eventType, at, properties = {}]) => ({

@@ -1,19 +1,12 @@
-import { once } from "node:events";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import type { App } from "../../../src/app.ts";
 import type { Config } from "../../../src/config.ts";
 import { KnownBlocks } from "../../../src/domain/accounts/rate-limits/ip-blocks.ts";
 import { createMail } from "../../../src/domain/accounts/email/deliveries.ts";
-import { openApiDocument } from "../../../src/http/openapi.ts";
-import { routes } from "../../../src/http/routes.ts";
-import { createHttp } from "../../../src/http/server.ts";
 import type { TestApp } from "./app.ts";
-import { type Client, clientOf } from "../http/client.ts";
-import { checkResponse } from "../http/openapi-check.ts";
+import type { Client } from "../http/client.ts";
+import { serveApp } from "../http/serve-app.ts";
 
-const document = openApiDocument(routes);
-const servers: { stop(): Promise<void> }[] = [];
+const servers: { close(): Promise<void> }[] = [];
 
 /** The parts of an App that are made from settings which differ. */
 const madeAnew = ({ secretBox, config }: App, { mail }: Partial<Config>): Partial<App> => {
@@ -30,19 +23,11 @@ export const anotherServer = async (
 ): Promise<Client> => {
   const given = { ...app, config: { ...app.config, ...config }, ...madeAnew(app, config), ...parts };
   const other: App = { ...given, blocks: parts.blocks ?? new KnownBlocks(given) };
-  const server = createServer(createHttp(other, routes)).listen(0, "127.0.0.1");
-  await once(server, "listening");
-  servers.push({
-    stop: async () => {
-      server.closeAllConnections();
-      server.close();
-      await once(server, "close");
-    },
-  });
-  const { port } = server.address() as AddressInfo;
-  return clientOf(`http://127.0.0.1:${port}`, (...answer) => checkResponse(document, ...answer));
+  const server = await serveApp(() => other);
+  servers.push(server);
+  return server;
 };
 
 after(async () => {
-  for (const server of servers) await server.stop();
+  for (const server of servers) await server.close();
 });

@@ -1,4 +1,5 @@
 import { startSession } from "../../../src/domain/accounts/auth/sessions.ts";
+import { User } from "../../../src/domain/accounts/auth/user.ts";
 import { addUser } from "../../../src/domain/accounts/tenants/tenant.ts";
 import type { Role } from "../../../src/domain/kernel/caller.ts";
 import { newId } from "../../../src/domain/kernel/ids.ts";
@@ -26,3 +27,19 @@ export const aMember = async (
     const session = await startSession(work, app.tokens, user, { method: "PASSWORD" });
     return { userId: user.id, email, token: session.accessToken, refreshToken: session.refreshToken };
   });
+
+/** As `aMember`, with a password. */
+export const aMemberWithPassword = async (
+  api: TestApp,
+  tenantId: string,
+  {
+    role,
+    password,
+    status = "ACTIVE",
+  }: { role: Role; password: string; status?: "ACTIVE" | "PENDING" | "SUSPENDED" },
+): Promise<Member & { password: string }> => {
+  const member = await aMember(api, tenantId, role, status);
+  const passwordHash = await api.app.passwords.hash(password);
+  await api.app.transact(({ em }) => em.nativeUpdate(User, { id: member.userId }, { passwordHash }));
+  return { ...member, password };
+};

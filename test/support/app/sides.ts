@@ -1,8 +1,8 @@
 import { sql } from "kysely";
 import type { App } from "../../../src/app.ts";
-import { type Answer, aTenant, type Tenant } from "./app.ts";
+import { aKey, type Answer, aTenant, type Tenant } from "./app.ts";
 import { analyticsExport } from "../../../src/domain/analytics/exports/export-job.ts";
-import type { Client } from "../http/client.ts";
+import { type Client, must } from "../http/client.ts";
 import { failed } from "../domain/domain.ts";
 import { aJob } from "./jobs.ts";
 import { boardDefinition, ruleDocument, unique, webhookBody } from "../operations/bodies.ts";
@@ -46,10 +46,7 @@ export type Side = {
   set(settings: object): Promise<void>;
 };
 
-const id = (answer: Answer): string => {
-  if (answer.status !== 201) throw new Error(`${answer.status}: ${JSON.stringify(answer.body)}`);
-  return answer.body.id as string;
-};
+const id = (answer: Answer): string => must(answer, 201).id;
 
 /** A server's client; without `app` the server is another process, and sides make no jobs. */
 type Api = Client & { app?: App };
@@ -81,8 +78,7 @@ export const aSide = async (api: Api, given?: Tenant): Promise<Side> => {
     send: (method, path, body) =>
       method === "get" ? api.get(path, { key }) : api.request(method.toUpperCase(), path, { key, body }),
     set: async (settings) => {
-      const answer = await api.patch(`/api/v1/projects/${projectId}`, { settings }, { token });
-      if (answer.status !== 200) throw new Error(`${answer.status}: ${JSON.stringify(answer.body)}`);
+      must(await api.patch(`/api/v1/projects/${projectId}`, { settings }, { token }), 200);
     },
     rule: async (...steps) => {
       const rule = id(await post("/rules", ruleDocument()));
@@ -151,12 +147,17 @@ export const aSide = async (api: Api, given?: Tenant): Promise<Side> => {
 export const aSecondSide = async (api: Api, { tenant }: Side): Promise<Side> => {
   const { token } = tenant;
   const projectId = id(await api.post("/api/v1/projects", { name: "Second game" }, { token }));
-  const made = await api.post(
-    `/api/v1/projects/${projectId}/api-keys`,
-    { name: "A key", scopes: ["*"] },
-    { token },
-  );
-  return aSide(api, { ...tenant, projectId, key: made.body.key as string });
+  return aSide(api, { ...tenant, projectId, key: await aKey(api, { token, projectId }) });
 };
 
 export const isOneTenant = (a: Side, b: Side): boolean => a.tenant.tenantId === b.tenant.tenantId;
+
+/** What a side has one of, such as where a project has room for few: made when it is first asked for. */
+export const onePerSide = <T>(make: (side: Side) => T): ((side: Side) => T) => {
+  const made = new WeakMap<Side, T>();
+  return (side) => {
+    const known = made.get(side) ?? make(side);
+    made.set(side, known);
+    return known;
+  };
+};

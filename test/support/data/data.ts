@@ -13,14 +13,22 @@ type Side = Pick<Tenant, "key">;
 
 const BATCH = 1_000;
 
-/** Sends events as batches, in their order, until they are processed; none may be refused. */
-export const trackAll = async (api: Client, { key }: Side, events: readonly object[]): Promise<void> => {
+/** Sends events as batches, in their order, until they are processed; none may be refused. Returns their ids. */
+export const trackAll = async (
+  api: Client,
+  { key }: Side,
+  events: readonly object[],
+  timeoutMs = 60_000,
+): Promise<string[]> => {
+  const ids: string[] = [];
   for (let at = 0; at < events.length; at += BATCH) {
     const batch = { events: events.slice(at, at + BATCH) };
     const { accepted, results } = must(await api.post("/api/v1/events/batch", batch, { key }), 200);
     assert.equal(accepted, batch.events.length, JSON.stringify(results.slice(0, 3)));
+    ids.push(...results.map((one: { eventId: string }) => one.eventId));
   }
-  await allProcessed(api, { key }, 60_000);
+  await allProcessed(api, { key }, timeoutMs);
+  return ids;
 };
 
 /** The text of an export by GET /analytics/export. */
@@ -92,11 +100,16 @@ export type Line = {
   idempotencyKey: string;
 };
 
+/** Every line of a file of events, in its order. */
+export async function* linesIn(path: string): AsyncGenerator<Line> {
+  for await (const text of createInterface({ input: createReadStream(path).pipe(createGunzip()) }))
+    yield JSON.parse(text) as Line;
+}
+
 /** The events before a date, in the order of the file. */
 export const travelLines = async (until: string): Promise<Line[]> => {
   const lines: Line[] = [];
-  for await (const text of createInterface({ input: createReadStream(TRAVEL).pipe(createGunzip()) })) {
-    const line = JSON.parse(text) as Line;
+  for await (const line of linesIn(TRAVEL)) {
     if (line.timestamp >= until) break;
     lines.push(line);
   }

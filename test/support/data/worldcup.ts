@@ -1,7 +1,6 @@
-import { existsSync, readFileSync, createReadStream } from "node:fs";
-import { createInterface } from "node:readline";
-import { createGunzip } from "node:zlib";
+import { existsSync, readFileSync } from "node:fs";
 import { type Client, must } from "../http/client.ts";
+import { type Line, linesIn } from "./data.ts";
 
 const DATA = new URL("../../../../shared/data/", import.meta.url).pathname;
 
@@ -25,17 +24,11 @@ export type Truth = {
 export const worldcupTruth = (): Truth =>
   JSON.parse(readFileSync(`${DATA}worldcup.truth.json`, "utf8")) as Truth;
 
-type Line = { externalUserId: string; eventType: string; properties: Record<string, unknown> };
-
 /** A line as the batch endpoint takes it. */
-export type WorldcupEvent = Line & { timestamp: string; idempotencyKey: string };
+export type WorldcupEvent = Line;
 
 /** Every line of the file, in its order. */
-export async function* worldcupLines(): AsyncGenerator<WorldcupEvent> {
-  for await (const line of createInterface({ input: createReadStream(WORLDCUP).pipe(createGunzip()) })) {
-    yield JSON.parse(line) as WorldcupEvent;
-  }
-}
+export const worldcupLines = (): AsyncGenerator<WorldcupEvent> => linesIn(WORLDCUP);
 
 /** What the rules of `defineWorldcup` give for one event. */
 const xpOf = ({ eventType, properties }: Line): number => {

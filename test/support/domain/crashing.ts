@@ -148,11 +148,8 @@ export const countersOfEvents = async (
   return counters;
 };
 
-const one = async <T>(em: SqlEntityManager, query: RawBuilder<T>): Promise<T> =>
-  (await query.execute(em.fork().getKysely())).rows[0]!;
-
 const count = async (em: SqlEntityManager, query: RawBuilder<{ n: number }>): Promise<number> =>
-  (await one(em, query)).n;
+  (await query.execute(em.fork().getKysely())).rows[0]!.n;
 
 /**
  * Holds a whole database, at rest, against what must always be true of it.

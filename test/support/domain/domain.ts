@@ -38,6 +38,7 @@ import {
 import { groupsOf } from "../../../src/domain/progression/claim-notes.ts";
 import { FIRST_PROJECT, type PartitionCursor } from "../../../src/domain/progression/queue.ts";
 import { createDefinition } from "../../../src/domain/economy/definitions/definitions.ts";
+import { reconcile } from "../../../src/domain/registries/reconcile/reconcile.ts";
 import { DEFINITION_KINDS } from "../../../src/domain/registries/definition-kinds.ts";
 import type { LoopHit } from "../../../src/domain/evaluation/rule-event.ts";
 import { RuleDocument } from "../../../src/domain/evaluation/language/document.ts";
@@ -365,4 +366,18 @@ export const failed = async ({ transact }: Pick<App, "transact">, projectId: str
       values (${projectId}, ${eventId}, 'FAILED', ${MADE_TO_FAIL}, 4, now())`.execute(db),
   );
   return eventId;
+};
+
+/** What the reconciliation of a project finds, which is nothing where all is sound. */
+export const findingsOf = async (
+  { transact }: Pick<App, "transact">,
+  projectId: string,
+): Promise<string[]> => {
+  const found: string[] = [];
+  await reconcile(transact, {
+    projectId,
+    repair: false,
+    onFinding: ({ invariant, message }) => void found.push(`${invariant} ${message}`),
+  });
+  return found;
 };

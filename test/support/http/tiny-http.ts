@@ -5,7 +5,7 @@ import {
   request as httpRequest,
   type ServerOptions,
 } from "node:http";
-import { type AddressInfo, connect } from "node:net";
+import { connect } from "node:net";
 import type { Duplex } from "node:stream";
 import type { App } from "../../../src/app.ts";
 import { readConfig } from "../../../src/config.ts";
@@ -18,6 +18,7 @@ import { KnownBlocks } from "../../../src/domain/accounts/rate-limits/ip-blocks.
 import { createLimiter } from "../../../src/platform/limiter.ts";
 import { Refused } from "../checkers/checkers.ts";
 import type { Answer } from "./client.ts";
+import { listen } from "./listen.ts";
 
 export type TinyAnswer = {
   status: number;
@@ -121,20 +122,14 @@ export const startTinyHttp = async (
   const server = guardedHttpServer(undefined, timing);
   if (onUpgrade) server.on("upgrade", onUpgrade);
   server.on("request", createHttp(tinyApp(lines, parts), routes));
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
+  const { port, close } = await listen(server);
   return {
     port,
     lines,
     send: (method, path, request = {}) => sendTo(port, method, path, request),
     raw: async (bytes) => (await rawTo(port, bytes)).toString(),
     rawBytes: (bytes) => rawTo(port, bytes),
-    close: async () => {
-      server.closeAllConnections();
-      server.close();
-      await once(server, "close");
-    },
+    close,
   };
 };
 

@@ -1,16 +1,15 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { Writable } from "node:stream";
 import { gzipSync } from "node:zlib";
 import { sql } from "kysely";
-import { once } from "node:events";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { importCommand, type ImportFlags } from "../../../src/cli/import.ts";
 import type { Verdict } from "../../../src/cli/import-client.ts";
 import { type ImportOptions, runImport } from "../../../src/cli/import-run.ts";
 import { aTenant, startApp } from "../app/app.ts";
+import { listen } from "../http/listen.ts";
+import { collector } from "../processes/command.ts";
 
 /** The server of this process as an import sees it; each key is of a tenant of its own. */
 export const importTarget = async () => {
@@ -108,17 +107,6 @@ export const readRecords = <T>(file: string): T[] =>
     .filter((line) => line !== "")
     .map((line) => JSON.parse(line) as T);
 
-const collector = () => {
-  const parts: string[] = [];
-  const stream = new Writable({
-    write: (chunk: Buffer, _encoding, done) => {
-      parts.push(chunk.toString());
-      done();
-    },
-  });
-  return { stream, text: () => parts.join("") };
-};
-
 /** Runs the command as the command line would. */
 export const runCommand = async (file: string, flags: Partial<ImportFlags>) => {
   const [out, err] = [collector(), collector()];
@@ -178,16 +166,6 @@ export const startFaultProxy = async (target: string, plan: (n: number) => Fault
     };
     answer().catch((error: unknown) => response.destroy(error as Error));
   });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    requests,
-    stop: async (): Promise<void> => {
-      const closed = once(server, "close");
-      server.close();
-      server.closeAllConnections();
-      await closed;
-    },
-  };
+  const { url, close } = await listen(server);
+  return { url, requests, stop: close };
 };

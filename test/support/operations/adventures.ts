@@ -1,6 +1,7 @@
 import { definitionDocument } from "../rules/plan.ts";
 import type { Side } from "../app/sides.ts";
 import type { Known } from "./operations.ts";
+import { post } from "./quests.ts";
 
 const TIMES = { startsAt: "2026-01-01T00:00:00Z", endsAt: "2126-01-01T00:00:00Z" };
 
@@ -38,11 +39,6 @@ const wholeAdventure = (unlock: object) => ({
   sortOrder: 3,
   metadata: { theme: "winter" },
 });
-
-const post = async (side: Side, path: string, body: object = {}): Promise<void> => {
-  const answer = await side.send("post", `/api/v1${path}`, body);
-  if (answer.status !== 200) throw new Error(`${answer.status}: ${JSON.stringify(answer.body)}`);
-};
 
 const act = (side: Side, adventure: string, move: string): Promise<void> =>
   post(side, `/adventures/${adventure}/${move}`);

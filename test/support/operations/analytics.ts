@@ -1,5 +1,5 @@
 import { randomInt } from "node:crypto";
-import type { Side } from "../app/sides.ts";
+import { onePerSide, type Side } from "../app/sides.ts";
 import { smallRule, unique } from "./bodies.ts";
 import type { Known } from "./operations.ts";
 import { eventually } from "../eventually.ts";
@@ -28,21 +28,13 @@ const shortFunnel = () => ({
   steps: [{ eventType: "swept", where: { "properties.v": { gte: 1 } } }, { eventType: "done" }],
 });
 
-const split = new WeakMap<Side, Promise<string>>();
-
 /** The id of a published rule that half of the players have: one serves all. */
-const splitRule = (side: Side): Promise<string> => {
-  const made = split.get(side) ?? publishSplit(side);
-  split.set(side, made);
-  return made;
-};
-
-const publishSplit = async (side: Side): Promise<string> => {
+const splitRule = onePerSide(async (side): Promise<string> => {
   const rollout = { percent: 100, holdoutPercent: 50 };
   const { id } = (await side.send("post", "/rules", { ...smallRule(), rollout })).body;
   await side.send("post", `/rules/${id}/publish`, {});
   return id;
-};
+});
 
 export const analyticsOperations: Record<string, Known> = {
   getAnalyticsRetention: {

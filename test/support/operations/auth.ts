@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { startSession } from "../../../src/domain/accounts/auth/sessions.ts";
 import { User } from "../../../src/domain/accounts/auth/user.ts";
 import { aTenant, startApp, type Tenant } from "../app/app.ts";
-import { aMember, type Member } from "../app/member.ts";
+import { aMember, aMemberWithPassword, type Member } from "../app/member.ts";
 import type { Call, Known } from "./operations.ts";
 import { isOneTenant, type Side } from "../app/sides.ts";
 import { issueUserToken, type UserTokenPurpose } from "../../../src/domain/accounts/auth/one-time-secrets.ts";
@@ -20,13 +20,6 @@ const PASSWORD = "Brass-Lantern-58";
 /** A member of their own for each call: these end sessions or change a password. */
 const someone = async ({ tenantId }: Tenant): Promise<Member> =>
   aMember(await startApp(), tenantId, "VIEWER");
-
-const withPassword = async (tenant: Tenant): Promise<Member> => {
-  const [{ app }, member] = [await startApp(), await someone(tenant)];
-  const passwordHash = await app.passwords.hash(PASSWORD);
-  await app.transact(({ em }) => em.nativeUpdate(User, { id: member.userId }, { passwordHash }));
-  return member;
-};
 
 /** The id of a further session of a user. */
 const aSession = async (userId: string): Promise<string> => {
@@ -60,7 +53,9 @@ export const authOperations: Record<string, Known> = {
     call: async ({ tenant }) => ({
       path: "/auth/change-password",
       body: { currentPassword: PASSWORD, newPassword: "Copper-Kettle-91" },
-      token: (await withPassword(tenant)).token,
+      token: (
+        await aMemberWithPassword(await startApp(), tenant.tenantId, { role: "VIEWER", password: PASSWORD })
+      ).token,
     }),
   },
   listSessions: { call: () => ({ path: "/auth/sessions" }) },

@@ -1,19 +1,14 @@
 import { unique } from "./bodies.ts";
 import type { As, Foreign, Known } from "./operations.ts";
-import type { Side } from "../app/sides.ts";
+import { onePerSide, type Side } from "../app/sides.ts";
 import { aPlayer, join } from "../rooms/sdk.ts";
 import { startApp } from "../app/app.ts";
 
 /** No slow mode and no flood limits: sweeps send what they like. */
 const OPEN = { slowModeSeconds: 0, burstMessages: 0, minuteMessages: 0 };
-const channels = new WeakMap<Side, Promise<string>>();
 
-/** One for each side, which stays open. */
-const aChannel = (side: Side): Promise<string> => {
-  const known = channels.get(side) ?? side.make("/chat/channels", { key: unique("chat"), settings: OPEN });
-  channels.set(side, known);
-  return known;
-};
+/** It stays open. */
+const aChannel = onePerSide((side) => side.make("/chat/channels", { key: unique("chat"), settings: OPEN }));
 
 const newChannel = (side: Side): Promise<string> => side.make("/chat/channels", { key: unique("chat") });
 
@@ -186,12 +181,11 @@ const masked = async (side: Side): Promise<string> => {
 };
 
 const LIST = { action: "BLOCK", match: "WORD", words: ["some", "words"] };
-const lists = new WeakMap<Side, string>();
+const listKey = onePerSide(() => unique("list"));
 
 /** The lists of a project are few: each side has one, which is made again and again. */
 const put = async (side: Side): Promise<string> => {
-  const key = lists.get(side) ?? unique("list");
-  lists.set(side, key);
+  const key = listKey(side);
   await side.send("put", `/api/v1/chat/word-lists/${key}`, LIST);
   return `/chat/word-lists/${key}`;
 };

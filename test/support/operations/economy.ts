@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { unique } from "./bodies.ts";
 import type { Known } from "./operations.ts";
-import type { Side } from "../app/sides.ts";
+import { onePerSide, type Side } from "../app/sides.ts";
 
 const currency = () => ({
   key: unique("coins"),
@@ -32,20 +32,12 @@ const boost = () => ({
   stacking: "EXTEND",
 });
 
-const currencies = new WeakMap<Side, Promise<string>>();
-
-/** One for each side: a project may have 20. */
-export const aCurrency = (side: Side): Promise<string> => {
-  const known = currencies.get(side) ?? makeCurrency(side);
-  currencies.set(side, known);
-  return known;
-};
-
-const makeCurrency = async (side: Side): Promise<string> => {
+/** A project may have 20. */
+export const aCurrency = onePerSide(async (side): Promise<string> => {
   const made = currency();
   await side.make("/currencies", made);
   return made.key;
-};
+});
 
 const aHold = async (side: Side): Promise<string> => {
   const player = await side.player();

@@ -1,24 +1,16 @@
-import type { Side } from "../app/sides.ts";
+import { onePerSide, type Side } from "../app/sides.ts";
 import { boardDefinition, unique } from "./bodies.ts";
 import type { Known } from "./operations.ts";
 import { eventually } from "../eventually.ts";
 import { definitionDocument } from "../rules/plan.ts";
 
-const boards = new WeakMap<Side, Promise<string>>();
-
 /** A leaderboard with a breakdown: one serves all. */
-const byTeam = (side: Side): Promise<string> => {
-  const made = boards.get(side) ?? makeByTeam(side);
-  boards.set(side, made);
-  return made;
-};
-
-const makeByTeam = async (side: Side): Promise<string> => {
+const byTeam = onePerSide(async (side): Promise<string> => {
   const key = unique("teams");
   const metric = { source: "EVENT", event: { eventTypes: ["goal"] }, aggregate: "count" };
   await side.make("/leaderboards", { key, name: "Teams", metric, breakdownProperty: "team" });
   return key;
-};
+});
 
 /** What is read of leaderboards. */
 export const leaderboardEntryOperations: Record<string, Known> = {
@@ -50,23 +42,15 @@ export const leaderboardEntryOperations: Record<string, Known> = {
   },
 };
 
-const closed = new WeakMap<Side, Promise<string>>();
-
 /** A leaderboard with a closed period, `all-time`: closing is the work of a second, so one serves all. */
-const closedBoard = (side: Side): Promise<string> => {
-  const made = closed.get(side) ?? closeBoard(side);
-  closed.set(side, made);
-  return made;
-};
-
-const closeBoard = async (side: Side): Promise<string> => {
+const closedBoard = onePerSide(async (side): Promise<string> => {
   const key = unique("closed");
   await side.make("/leaderboards", { key, name: "Closed", metric: { source: "CUSTOM" }, operator: "BEST" });
   await side.send("post", `/leaderboards/${key}/reset`, {});
   const path = `/leaderboards/${key}/periods/all-time/results`;
   await eventually(async () => (await side.send("get", path)).status === 200, { timeoutMs: 60_000 });
   return key;
-};
+});
 
 /** There is room for few. */
 const anyBoard = (side: Side): Promise<string> => side.active("/leaderboards", boardDefinition);
@@ -145,21 +129,13 @@ export const scoreOperations: Record<string, Known> = {
 
 const DAY_MS = 86_400_000;
 
-const streaks = new WeakMap<Side, Promise<string>>();
-
-/** One for each side, with freezes and repairs: a project may have 20. */
-const aStreak = (side: Side): Promise<string> => {
-  const known = streaks.get(side) ?? makeStreak(side);
-  streaks.set(side, known);
-  return known;
-};
-
-const makeStreak = async (side: Side): Promise<string> => {
+/** With freezes and repairs: a project may have 20. */
+const aStreak = onePerSide(async (side): Promise<string> => {
   const made = definitionDocument("streak");
   const repairs = { freeze: { initial: 1, autoUse: false }, repairWindowHours: 720 };
   await side.make("/streaks", { ...made, ...repairs });
   return made.key;
-};
+});
 
 const ofStreak = (step: string, body?: object): Known => ({
   call: async (side) => ({

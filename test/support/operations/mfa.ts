@@ -1,7 +1,6 @@
-import { User } from "../../../src/domain/accounts/auth/user.ts";
 import { type Admin, anAdmin } from "../app/admin.ts";
 import { startApp, type TestApp } from "../app/app.ts";
-import { aMember } from "../app/member.ts";
+import { aMemberWithPassword } from "../app/member.ts";
 import { must } from "../http/client.ts";
 import {
   anAuthenticator,
@@ -22,13 +21,8 @@ const PASSWORD = "Correct-horse-7";
 type Somebody = Person & { email: string };
 
 /** A member of their own for each call, with a password. */
-const somebody = async ({ tenant }: Side): Promise<Somebody> => {
-  const api = await startApp();
-  const member = await aMember(api, tenant.tenantId, "VIEWER");
-  const passwordHash = await api.app.passwords.hash(PASSWORD);
-  await api.app.transact(({ em }) => em.nativeUpdate(User, { id: member.userId }, { passwordHash }));
-  return { ...member, password: PASSWORD };
-};
+const somebody = async ({ tenant }: Side): Promise<Somebody> =>
+  aMemberWithPassword(await startApp(), tenant.tenantId, { role: "VIEWER", password: PASSWORD });
 
 /** One of the two kinds of people who have a second factor, with what makes a call of theirs. */
 type Kind = {

@@ -2,6 +2,7 @@ import { createHash, randomUUID } from "node:crypto";
 import { definitionDocument } from "../rules/plan.ts";
 import type { Side } from "../app/sides.ts";
 import type { Known } from "./operations.ts";
+import { must } from "../http/client.ts";
 
 const sha256 = (text: string): string => createHash("sha256").update(text).digest("hex");
 
@@ -98,9 +99,9 @@ const OWN_STEPS = {
   },
 };
 
-const post = async (side: Side, path: string, given: object = {}): Promise<void> => {
-  const { status, body } = await side.send("post", `/api/v1${path}`, given);
-  if (status !== 200) throw new Error(`${status}: ${JSON.stringify(body)}`);
+/** Posts what must answer 200. */
+export const post = async (side: Side, path: string, given: object = {}): Promise<void> => {
+  must(await side.send("post", `/api/v1${path}`, given), 200);
 };
 
 const act = (side: Side, quest: string, move: string): Promise<void> =>

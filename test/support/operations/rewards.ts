@@ -1,4 +1,5 @@
 import { unique } from "./bodies.ts";
+import { aCurrency } from "./economy.ts";
 import type { Known } from "./operations.ts";
 import type { Side } from "../app/sides.ts";
 
@@ -84,21 +85,8 @@ const of = (
 const players = async (side: Side, rest: string): Promise<string> =>
   `/players/${await side.player()}/${rest}`;
 
-/** A project may have few currencies: one for all that is for sale. */
-const currencies = new WeakMap<Side, Promise<string>>();
-const currencyOf = (side: Side): Promise<string> => {
-  const known = currencies.get(side) ?? makeCurrency(side);
-  currencies.set(side, known);
-  return known;
-};
-const makeCurrency = async (side: Side): Promise<string> => {
-  const key = unique("coins");
-  await side.make("/currencies", { key, name: "Coins", initialBalance: 10 });
-  return key;
-};
-
 const forSale = async (side: Side): Promise<{ made: string; playerId: string }> => {
-  const price = { currencyKey: await currencyOf(side), amount: 1 };
+  const price = { currencyKey: await aCurrency(side), amount: 1 };
   const made = await side.make("/rewards", { ...prize("EXTERNAL"), price });
   return { made, playerId: await side.player() };
 };

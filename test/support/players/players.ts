@@ -1,9 +1,8 @@
-import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import type { sql } from "kysely";
 import type { Answer, Tenant, TestApp } from "../app/app.ts";
 import { must } from "../http/client.ts";
-import { eventually } from "../eventually.ts";
+import { jobResult } from "../app/processed.ts";
 
 // oxlint-disable-next-line typescript/no-explicit-any -- tests read bodies of every shape
 type Body = any;
@@ -42,14 +41,7 @@ export const playersOf = (api: TestApp, { key, projectId }: Tenant) => {
     define: async (kind: string, document: object): Promise<void> =>
       void must(await call.post(`/${kind}`, document), 201),
     /** Waits for a job's end and answers its result. */
-    resultOf: async (jobId: string): Promise<Body> => {
-      await eventually(async () => {
-        const { status, error } = must(await call.get(`/jobs/${jobId}`), 200);
-        assert.notEqual(status, "FAILED", `the job failed: ${error}`);
-        return status === "SUCCEEDED";
-      });
-      return must(await call.get(`/jobs/${jobId}/result`), 200);
-    },
+    resultOf: (jobId: string): Promise<Body> => jobResult(api, { key }, jobId),
     query: async <T>(statement: ReturnType<typeof sql<T>>): Promise<T[]> =>
       (await api.app.transact(({ db }) => statement.execute(db))).rows,
   };

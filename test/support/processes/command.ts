@@ -39,20 +39,26 @@ export const laurel = async (
 
 type Report = { ok: boolean; failed: number; warned: number; checks: Check[] };
 
-/** Runs `laurel doctor` with an environment. */
-export const runDoctor = async (
-  env: Env,
-  flags: { json?: boolean } = {},
-): Promise<{ code: number; text: string }> => {
+/** A stream that keeps what is written to it. */
+export const collector = () => {
   const parts: string[] = [];
-  const out = new Writable({
+  const stream = new Writable({
     write: (chunk: Buffer, _encoding, done) => {
       parts.push(chunk.toString());
       done();
     },
   });
-  const code = await doctorCommand(flags, out, () => readConfig(env));
-  return { code, text: parts.join("") };
+  return { stream, text: () => parts.join("") };
+};
+
+/** Runs `laurel doctor` with an environment. */
+export const runDoctor = async (
+  env: Env,
+  flags: { json?: boolean } = {},
+): Promise<{ code: number; text: string }> => {
+  const { stream, text } = collector();
+  const code = await doctorCommand(flags, stream, () => readConfig(env));
+  return { code, text: text() };
 };
 
 /** What it finds. */

@@ -1,9 +1,8 @@
-import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import { type Challenge, solveChallenge } from "altcha-lib";
 import { deriveKey } from "altcha-lib/algorithms/pbkdf2";
+import { listen } from "../http/listen.ts";
 import type { CaptchaSettings } from "../../../src/config/sections.ts";
 
 export type ProviderAnswer = { status?: number; headers?: Record<string, string>; body: unknown };
@@ -47,20 +46,8 @@ export const startCaptchaProvider = async (): Promise<CaptchaProviderServer> => 
     response.writeHead(status, { "Content-Type": "application/json", ...headers });
     response.end(typeof body === "string" ? body : JSON.stringify(body));
   };
-  const server = createServer((request, response) => void reply(request, response));
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  return {
-    verifyUrl: `http://127.0.0.1:${port}/siteverify`,
-    forms,
-    answer: (answer) => (next = answer),
-    stop: async () => {
-      server.closeAllConnections();
-      server.close();
-      await once(server, "close");
-    },
-  };
+  const { url, close } = await listen(createServer((request, response) => void reply(request, response)));
+  return { verifyUrl: `${url}/siteverify`, forms, answer: (answer) => (next = answer), stop: close };
 };
 
 /** What altcha's widget sends for a challenge. */

@@ -1,7 +1,8 @@
 import { createHash, randomInt, randomUUID } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { text } from "node:stream/consumers";
-import { listen, PERSON_HEADER } from "./openid-provider.ts";
+import { listen } from "../http/listen.ts";
+import { PERSON_HEADER } from "./openid-provider.ts";
 import { startApp } from "../app/app.ts";
 import { madeOnce } from "../made.ts";
 import { startOAuthServer } from "./oauth.ts";

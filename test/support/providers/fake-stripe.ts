@@ -1,8 +1,7 @@
 import { createHmac, randomUUID } from "node:crypto";
-import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
+import { listen } from "../http/listen.ts";
 
 const STRIPE_KEY = "sk_test_of_the_tests";
 
@@ -113,17 +112,8 @@ const startStripeHttp = async (parts: HttpParts): Promise<{ url: string; stop: (
     response.end(JSON.stringify(body));
   };
   const server = createServer((request, response) => void reply(request, response));
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  return {
-    url: `http://127.0.0.1:${port}`,
-    stop: async () => {
-      server.closeAllConnections();
-      server.close();
-      await once(server, "close");
-    },
-  };
+  const { url, close } = await listen(server);
+  return { url, stop: close };
 };
 
 export const STRIPE_SECRET = "whsec_of_the_tests_and_of_nothing_else";

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { createServer, type ServerResponse } from "node:http";
 import { base64url, type CryptoKey, exportJWK, generateKeyPair, type JWTPayload, SignJWT } from "jose";
 import assert from "node:assert/strict";
-import { listen } from "./openid-provider.ts";
+import { listen } from "../http/listen.ts";
 import { assertError } from "../http/assert-error.ts";
 import { aBrowser, type Browser, told } from "./oauth.ts";
 

@@ -1,22 +1,16 @@
-import { createServer, type RequestListener } from "node:http";
 import type { App } from "../../../src/app.ts";
 import type { OAuthSettings, PasskeySettings } from "../../../src/config/sections.ts";
-import { openApiDocument } from "../../../src/http/openapi.ts";
-import { routes } from "../../../src/http/routes.ts";
-import { createHttp } from "../../../src/http/server.ts";
 import { createOAuth } from "../../../src/platform/oauth.ts";
 import { createPasskeys } from "../../../src/platform/passkeys.ts";
 import type { TestApp } from "../app/app.ts";
-import { anAddress, type Client, clientOf } from "../http/client.ts";
-import { checkResponse } from "../http/openapi-check.ts";
-import { listen, PERSON_HEADER } from "./openid-provider.ts";
+import { anAddress, type Client } from "../http/client.ts";
+import { serveApp } from "../http/serve-app.ts";
+import { PERSON_HEADER } from "./openid-provider.ts";
 
 /** The way back that the operator of the test server has registered, besides its own console. */
 export const CONSOLE = "https://console.test.example/oauth?from=laurel";
 
 export type OAuthServer = Client & { app: App; close(): Promise<void> };
-
-const document = openApiDocument(routes);
 
 /**
  * A second HTTP server over the database of the shared one, with sign-in by providers. The settings may
@@ -27,23 +21,16 @@ export const startOAuthServer = async (
   settings: (publicUrl: string) => Promise<Omit<OAuthSettings, "redirectUris">>,
   parts: Partial<App["config"]> = {},
   passkeys?: (address: URL) => PasskeySettings,
-): Promise<OAuthServer> => {
-  let serve: RequestListener = (_request, response) => void response.end();
-  const server = createServer((request, response) => serve(request, response));
-  const { url, close } = await listen(server);
-  const oauth: OAuthSettings = { ...(await settings(url)), redirectUris: [CONSOLE, `${url}/console/oauth`] };
-  const used = passkeys?.(new URL(url)) ?? app.config.passkeys;
-  const config = { ...app.config, publicUrl: url, oauth, passkeys: used, ...parts };
-  const own: App = {
-    ...app,
-    config,
-    oauth: createOAuth(oauth, config),
-    passkeys: createPasskeys(used),
-  };
-  serve = createHttp(own, routes);
-  const client = clientOf(url, (...answer) => checkResponse(document, ...answer));
-  return { ...client, app: own, close };
-};
+): Promise<OAuthServer> =>
+  serveApp(async (url) => {
+    const oauth: OAuthSettings = {
+      ...(await settings(url)),
+      redirectUris: [CONSOLE, `${url}/console/oauth`],
+    };
+    const used = passkeys?.(new URL(url)) ?? app.config.passkeys;
+    const config = { ...app.config, publicUrl: url, oauth, passkeys: used, ...parts };
+    return { ...app, config, oauth: createOAuth(oauth, config), passkeys: createPasskeys(used) };
+  });
 
 export type Visit = { status: number; url: string; headers: Headers; body: string };
 

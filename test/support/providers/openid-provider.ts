@@ -1,8 +1,7 @@
-import { once } from "node:events";
-import { createServer, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
+import { createServer } from "node:http";
 import { exportJWK, generateKeyPair } from "jose";
 import { Provider } from "oidc-provider";
+import { listen } from "../http/listen.ts";
 
 export type Person = {
   sub: string;
@@ -35,19 +34,6 @@ export type TestProvider = {
   /** Where it sends browsers back to; more may be registered later. */
   redirectUris: string[];
   close(): Promise<void>;
-};
-
-/** A server on a free port whose handler comes later; it ends with `close`. */
-export const listen = async (server: Server): Promise<{ url: string; close: () => Promise<void> }> => {
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  const close = async (): Promise<void> => {
-    server.closeAllConnections();
-    server.close();
-    await once(server, "close");
-  };
-  return { url: `http://127.0.0.1:${port}`, close };
 };
 
 const configurationOf = async (

@@ -1,6 +1,5 @@
 import { createHash, randomUUID } from "node:crypto";
 import type { Json } from "../../../src/domain/kernel/events/events.ts";
-import { reconcile } from "../../../src/domain/registries/reconcile/reconcile.ts";
 import { aTenant, type TestApp } from "../app/app.ts";
 import { must } from "../http/client.ts";
 import { eventually } from "../eventually.ts";
@@ -61,17 +60,6 @@ export const aQuestGame = async (api: TestApp) => {
 };
 
 export type QuestGame = Awaited<ReturnType<typeof aQuestGame>>;
-
-/** What the reconciliation of a game's project finds, which is nothing where all is sound. */
-export const findingsOf = async ({ api, tenant }: Pick<QuestGame, "api" | "tenant">): Promise<string[]> => {
-  const found: string[] = [];
-  await reconcile(api.app.transact, {
-    projectId: tenant.projectId,
-    repair: false,
-    onFinding: ({ invariant, message }) => void found.push(`${invariant} ${message}`),
-  });
-  return found;
-};
 
 const DAY_MS = 86_400_000;
 

@@ -4,6 +4,7 @@ import { type Answer, type Client, must } from "../http/client.ts";
 import { eventually } from "../eventually.ts";
 import { ruleDocument } from "../operations/bodies.ts";
 import { aSide, type Side } from "../app/sides.ts";
+import { counting } from "../quests/quest-game.ts";
 
 /** Where a race is run: clients of one server each, or of one and the same. */
 export type Arena = { clients: readonly Client[] };
@@ -302,19 +303,7 @@ const deletions: Race[] = [
 /** What must hold when several want the same thing at the same time. */
 export const races: readonly Race[] = [...definitions, ...accounts, ...players, ...deletions];
 
-const quest = {
-  key: "act",
-  name: "Act",
-  steps: [
-    {
-      key: "do",
-      name: "Do",
-      kind: "EVENT",
-      metric: { eventTypes: ["acted"], aggregate: "count" },
-      target: 1,
-    },
-  ],
-};
+const quest = { key: "act", name: "Act", steps: [counting("do", "acted", 1)] };
 
 const adventure = {
   key: "season",
@@ -328,7 +317,8 @@ const adventure = {
   rewards: { xp: 1_000 },
 };
 
-const done = (answer: Answer): Answer => {
+/** An answer that must be a success. */
+export const done = (answer: Answer): Answer => {
   assert.ok(answer.status < 300, JSON.stringify(answer.body));
   return answer;
 };

@@ -1,16 +1,16 @@
 import assert from "node:assert/strict";
 import { type Answer, must } from "../http/client.ts";
 import { eventuallyHolds } from "../eventually.ts";
-import { type Arena, oneWins, type Race, sideIn, tally, together } from "./races.ts";
+import { type Arena, done, oneWins, type Race, sideIn, tally, together } from "./races.ts";
 import type { Side } from "../app/sides.ts";
 import type { Json } from "../../../src/domain/kernel/events/events.ts";
+import { upTo } from "../chat/talk.ts";
 import { coded, manual, pooled, quiz, RIGHT } from "../quests/quest-game.ts";
 
 const playersOf = (side: Side, count: number): Promise<string[]> =>
   Promise.all(Array.from({ length: count }, () => side.player()));
 
 const inOrder = (numbers: readonly number[]): number[] => numbers.toSorted((a, b) => a - b);
-const upTo = (count: number): number[] => Array.from({ length: count }, (_, i) => i + 1);
 
 const numbersOf = (answers: readonly Answer[]): number[] =>
   inOrder(answers.filter(({ status }) => status === 201).map(({ body }) => body.serialNo as number));
@@ -217,11 +217,6 @@ export const rewardRaces: readonly Race[] = [
     },
   },
 ];
-
-const done = (answer: Answer): Answer => {
-  assert.ok(answer.status < 300, JSON.stringify(answer.body));
-  return answer;
-};
 
 /** A project with a quest of one step, which gives 10 XP. */
 const aQuest = async (arena: Arena, step: Json, more: Json = {}) => {

@@ -2,10 +2,9 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { sql } from "kysely";
 import type { Json } from "../../../src/domain/kernel/events/events.ts";
-import { reconcile } from "../../../src/domain/registries/reconcile/reconcile.ts";
 import { revertEvent, revertEvents, type RevertResult } from "../../../src/domain/revert/revert-events.ts";
 import { define, type Domain, processAll, publish, rowsOf } from "../domain/domain.ts";
-import { aSeason } from "../quests/quest-game.ts";
+import { aSeason, counting as countingStep } from "../quests/quest-game.ts";
 
 const won = { eventTypes: ["won"] };
 const tiers = (thresholds: readonly number[], xp: number) =>
@@ -263,17 +262,6 @@ export const standingOf = async (domain: Domain, projectId: string, user: string
   };
 };
 
-/** Findings of a reconciliation. */
-export const findingsOf = async (domain: Domain, projectId: string): Promise<string[]> => {
-  const findings: string[] = [];
-  await reconcile(domain.transact, {
-    projectId,
-    repair: false,
-    onFinding: ({ invariant, message }) => void findings.push(`${invariant} ${message}`),
-  });
-  return findings;
-};
-
 /** Asserts that a player has what a player has who did only the rest. */
 export const assertAsIfNever = async (
   domain: Domain,
@@ -291,13 +279,7 @@ const quest = (key: string, types: Record<string, number>, more: Json = {}): Jso
   key,
   name: key,
   stepMode: "PARALLEL",
-  steps: Object.entries(types).map(([type, target]) => ({
-    key: `step-${type}`,
-    name: type,
-    kind: "EVENT",
-    metric: { eventTypes: [type], aggregate: "count" },
-    target,
-  })),
+  steps: Object.entries(types).map(([type, target]) => countingStep(`step-${type}`, type, target)),
   ...more,
 });
 
@@ -346,15 +328,8 @@ export const ADVENTURES: readonly Json[] = [
   },
 ];
 
-const counting = (key: string, type: string, target: number, more: Json = {}) => ({
-  key,
-  name: key,
-  kind: "EVENT",
-  metric: { eventTypes: [type], aggregate: "count" },
-  target,
-  rewards: { xp: 1 },
-  ...more,
-});
+const counting = (key: string, type: string, target: number, more: Json = {}) =>
+  countingStep(key, type, target, { rewards: { xp: 1 }, ...more });
 
 /** Quests whose outcome follows from events alone, but for one of a state. */
 export const QUESTS: readonly Json[] = [

@@ -7,7 +7,7 @@ import { playerRoomId } from "../../../src/rooms/room-ids.ts";
 import { createTokens } from "../../../src/domain/accounts/auth/tokens.ts";
 import type { Live } from "../../../src/rooms/messages.ts";
 import { type Answer, aWsToken, type Tenant, type TestApp } from "../app/app.ts";
-import { anAddress, ANSWER_LIMIT_MS, type Client as HttpClient } from "../http/client.ts";
+import { anAddress, ANSWER_LIMIT_MS, type Client as HttpClient, must } from "../http/client.ts";
 import { eventually } from "../eventually.ts";
 
 // oxlint-disable-next-line typescript/no-explicit-any -- tests read messages of every shape
@@ -111,8 +111,7 @@ export const anOldToken = async (
 };
 
 export const grantXp = async (api: HttpClient, key: string, playerId: string, amount = 10): Promise<void> => {
-  const { status, body } = await api.post(`/api/v1/players/${playerId}/xp`, { amount }, { key });
-  if (status !== 201) throw new Error(`xp: ${status} ${JSON.stringify(body)}`);
+  must(await api.post(`/api/v1/players/${playerId}/xp`, { amount }, { key }), 201);
 };
 
 export const seqs = (listener: Listener): number[] => listener.stream.map(({ seq }) => seq!);

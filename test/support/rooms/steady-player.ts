@@ -1,6 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { Client as Sdk, type Room } from "@colyseus/sdk";
+import type { Room } from "@colyseus/sdk";
 import type { Client } from "../http/client.ts";
+import { joinOnce } from "./staying.ts";
 
 /** How long a client of the guide waits before it joins again, in ms. */
 const AGAIN_MS = 250;
@@ -38,9 +39,7 @@ export class SteadyPlayer {
     const sinceMs = performance.now();
     while (!this.#isOver) {
       try {
-        const client = new Sdk(this.#api.url);
-        client.auth.token = this.#token;
-        this.#follow(await client.joinOrCreate("player", { lastSeq: this.lastSeq }));
+        this.#follow(await joinOnce(this.#api, this.#token, "player", { lastSeq: this.lastSeq }));
         this.awayMs.push(performance.now() - sinceMs);
         break;
       } catch (error) {
@@ -61,7 +60,6 @@ export class SteadyPlayer {
 
   #follow(room: Room): void {
     this.room = room;
-    room.reconnection.minUptime = 0;
     room.onMessage("*", (_name: string | number, { seq }: { seq?: number }) => {
       if (seq === undefined || seq <= this.lastSeq) return;
       if (seq === this.lastSeq + 1) this.#show(seq);

@@ -1,11 +1,10 @@
-import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { type Answer, aTenant, startApp, type Tenant } from "../app/app.ts";
 import { type Client, must } from "../http/client.ts";
-import { eventually } from "../eventually.ts";
 import { madeForEach, madeOnce } from "../made.ts";
 import type { Transact } from "../../../src/domain/kernel/work.ts";
 import { RuleDocument } from "../../../src/domain/evaluation/language/document.ts";
+import { jobResult } from "../app/processed.ts";
 
 export const RULES = "/api/v1/rules";
 type Json = Record<string, unknown>;
@@ -43,17 +42,7 @@ export const rulesOf = (api: Client, { key }: Tenant) => {
     settings: async (patch: Json): Promise<void> =>
       void must(await api.patch("/api/v1/project-settings", patch, { key }), 200),
     /** Waits for a job and answers its result. */
-    result: async (jobId: string): Promise<Answer["body"]> => {
-      await eventually(
-        async () => {
-          const { status, error } = must(await api.get(`/api/v1/jobs/${jobId}`, { key }), 200);
-          assert.notEqual(status, "FAILED", error);
-          return status === "SUCCEEDED";
-        },
-        { timeoutMs: 60_000, label: "the job is done" },
-      );
-      return must(await api.get(`/api/v1/jobs/${jobId}/result`, { key }), 200);
-    },
+    result: (jobId: string): Promise<Answer["body"]> => jobResult(api, { key }, jobId),
   };
   return rules;
 };

@@ -210,36 +210,34 @@ export const responseXml = (parts: Parts, assertion = assertionXml(parts)): stri
   );
 };
 
-const signatureAfter = (reference: string) => ({
-  prefix: "ds",
-  location: { reference, action: "after" as const },
-});
-
 type Signing = { key: string; cert: string; algorithm?: string };
 
-/** Signs the assertion of a response, by samlify. */
-export const signAssertion = (xml: string, { key, cert, algorithm = RSA_SHA256 }: Signing): string =>
+/** Signs by samlify, with the signature after `reference`. */
+const sign = (
+  xml: string,
+  { key, cert, algorithm = RSA_SHA256 }: Signing,
+  reference: string,
+  of: { referenceTagXPath: string } | { isMessageSigned: true },
+): string =>
   samlify.SamlLib.constructSAMLSignature({
     rawSamlMessage: xml,
-    referenceTagXPath: "//*[local-name(.)='Assertion']",
+    ...of,
     privateKey: key,
     signingCert: cert.replaceAll(/-----[^-]+-----|\s/g, ""),
     signatureAlgorithm: algorithm,
     isBase64Output: false,
-    signatureConfig: signatureAfter("//*[local-name(.)='Assertion']/*[local-name(.)='Issuer']"),
+    signatureConfig: { prefix: "ds", location: { reference, action: "after" } },
   });
 
-/** Signs a whole response, by samlify. */
-export const signResponse = (xml: string, { key, cert, algorithm = RSA_SHA256 }: Signing): string =>
-  samlify.SamlLib.constructSAMLSignature({
-    rawSamlMessage: xml,
-    isMessageSigned: true,
-    privateKey: key,
-    signingCert: cert.replaceAll(/-----[^-]+-----|\s/g, ""),
-    signatureAlgorithm: algorithm,
-    isBase64Output: false,
-    signatureConfig: signatureAfter("/*/*[local-name(.)='Issuer']"),
-  });
+const ASSERTION = "//*[local-name(.)='Assertion']";
+
+/** Signs the assertion of a response. */
+export const signAssertion = (xml: string, signing: Signing): string =>
+  sign(xml, signing, `${ASSERTION}/*[local-name(.)='Issuer']`, { referenceTagXPath: ASSERTION });
+
+/** Signs a whole response. */
+export const signResponse = (xml: string, signing: Signing): string =>
+  sign(xml, signing, "/*/*[local-name(.)='Issuer']", { isMessageSigned: true });
 
 type Posted = { status: number; at: URL | undefined; body: string };
 

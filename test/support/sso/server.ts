@@ -1,49 +1,41 @@
 import { randomUUID } from "node:crypto";
-import { createServer, type RequestListener } from "node:http";
 import type { App } from "../../../src/app.ts";
 import { LIMITS } from "../../../src/domain/accounts/rate-limits/limiter.ts";
-import { openApiDocument } from "../../../src/http/openapi.ts";
-import { routes } from "../../../src/http/routes.ts";
-import { createHttp } from "../../../src/http/server.ts";
 import { createDnsRecords } from "../../../src/platform/dns-records.ts";
 import { createSso } from "../../../src/platform/sso.ts";
 import { startApp, type Tenant, type TestApp } from "../app/app.ts";
-import { type Client, clientOf, must } from "../http/client.ts";
-import { checkResponse } from "../http/openapi-check.ts";
+import { type Client, must } from "../http/client.ts";
+import { serveApp } from "../http/serve-app.ts";
+import { startHostileProvider } from "../providers/hostile-provider.ts";
 import { CONSOLE } from "../providers/oauth.ts";
-import { listen } from "../providers/openid-provider.ts";
+import type { TestProvider } from "../providers/openid-provider.ts";
 import { startTxtServer, type TxtServer } from "./txt-server.ts";
 import { madeOnce } from "../made.ts";
 import { selfSigned } from "../webhooks/receiver.ts";
 
 export type SsoServer = Client & { app: App; dns: TxtServer; close(): Promise<void> };
 
-const document = openApiDocument(routes);
-
 /** A second HTTP server over the database of the shared one, with DNS servers of its own. */
 export const startSsoServer = async (
   { app }: TestApp,
   parts: Partial<App["config"]> = {},
 ): Promise<SsoServer> => {
-  let serve: RequestListener = (_request, response) => void response.end();
-  const server = createServer((request, response) => serve(request, response));
-  const { url, close } = await listen(server);
   const dns = await startTxtServer();
-  const config = {
-    ...app.config,
-    publicUrl: url,
-    dnsServers: [dns.address],
-    oauth: { ...app.config.oauth, redirectUris: [CONSOLE, `${url}/console/oauth`] },
-    ...parts,
-  };
-  const own: App = { ...app, config, sso: createSso(config), dns: createDnsRecords(config.dnsServers) };
-  serve = createHttp(own, routes);
-  const client = clientOf(url, (...answer) => checkResponse(document, ...answer));
-  const end = async (): Promise<void> => {
-    await close();
+  const server = await serveApp((url) => {
+    const config = {
+      ...app.config,
+      publicUrl: url,
+      dnsServers: [dns.address],
+      oauth: { ...app.config.oauth, redirectUris: [CONSOLE, `${url}/console/oauth`] },
+      ...parts,
+    };
+    return { ...app, config, sso: createSso(config), dns: createDnsRecords(config.dnsServers) };
+  });
+  const close = async (): Promise<void> => {
+    await server.close();
     await dns.close();
   };
-  return { ...client, app: own, dns, close: end };
+  return { ...server, dns, close };
 };
 
 export const aDomain = (): string => `acme-${randomUUID().slice(0, 8)}.com`;
@@ -98,6 +90,12 @@ export const ssoServer = () => {
   return { api, server };
 };
 
+/** As `ssoServer`, with an OpenID provider that a test may have misbehave. */
+export const ssoStage = () => ({
+  ...ssoServer(),
+  provider: madeOnce(startHostileProvider, (made) => made.close()),
+});
+
 const DAY_MS = 86_400_000;
 
 /** An RSA key of a SAML identity provider with a certificate for so many days. */
@@ -116,5 +114,18 @@ export const samlConfig = (cert: string, more: object = {}) => ({
   samlEntityId: "https://idp.test/metadata",
   samlSsoUrl: "https://idp.test/sso",
   samlCertificate: cert,
+  ...more,
+});
+
+/** A configuration of an OpenID provider. */
+export const oidcConfig = (
+  { issuer, clientId, clientSecret }: Pick<TestProvider, "issuer" | "clientId" | "clientSecret">,
+  more: object = {},
+) => ({
+  provider: "OIDC",
+  displayName: "Acme",
+  oidcIssuer: issuer,
+  oidcClientId: clientId,
+  oidcClientSecret: clientSecret,
   ...more,
 });

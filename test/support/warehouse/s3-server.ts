@@ -2,9 +2,9 @@ import { createHash, createHmac } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type IncomingMessage, request, type ServerResponse } from "node:http";
 import { createRequire } from "node:module";
-import type { AddressInfo } from "node:net";
 import { SignatureV4 } from "@smithy/signature-v4";
 import type { S3Settings } from "../../../src/config/sections.ts";
+import { listen } from "../http/listen.ts";
 import { temporaryDir } from "../processes/process.ts";
 
 type Server = { run(): Promise<{ port: number }>; close(): Promise<void> };
@@ -132,9 +132,8 @@ export const startS3Server = async (): Promise<S3Server> => {
     if (refusal === undefined) return pass({ incoming, body, port: behind }, response);
     response.writeHead(403).end(`<?xml version="1.0"?><Error><Code>${refusal}</Code></Error>`);
   };
-  const server = createServer((incoming, response) => void answer(incoming, response)).listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
+  const server = createServer((incoming, response) => void answer(incoming, response));
+  const { url, port, close } = await listen(server);
   return {
     port,
     root: dir.path,
@@ -142,14 +141,13 @@ export const startS3Server = async (): Promise<S3Server> => {
       kind: "s3",
       bucket: BUCKET,
       prefix: "laurel/",
-      endpoint: `http://127.0.0.1:${port}`,
+      endpoint: url,
       region: REGION,
       accessKeyId: KEY,
       secretAccessKey: SECRET,
     },
     stop: async () => {
-      server.closeAllConnections();
-      server.close();
+      await close();
       await objects.close();
       await dir.remove();
     },

@@ -1,7 +1,6 @@
 import { createHmac, generateKeyPairSync, randomBytes, sign } from "node:crypto";
-import { once } from "node:events";
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import { listen } from "../http/listen.ts";
 
 /** A request as it came, its body as bytes. */
 export type Received = { path: string; headers: IncomingHttpHeaders; body: Buffer; atMs: number };
@@ -32,18 +31,8 @@ export const startReceiver = async (answer: Answer = ok): Promise<Receiver> => {
       answer(response, one);
     });
   });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    received,
-    open: () => open,
-    close: async () => {
-      server.closeAllConnections();
-      server.close();
-      await once(server, "close");
-    },
-  };
+  const { url, close } = await listen(server);
+  return { url, received, open: () => open, close };
 };
 
 const hmac = (key: Buffer | string, body: Buffer | string, encoding: "hex" | "base64"): string =>

@@ -1,8 +1,8 @@
-import { generateKeyPairSync, randomUUID } from "node:crypto";
+import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import assert from "node:assert/strict";
 import { type App, createApp } from "../../../src/app.ts";
-import { type Config, readConfig } from "../../../src/config.ts";
+import type { Config } from "../../../src/config.ts";
 import { OUTBOX_PARTITIONS } from "../../../src/domain/kernel/ids.ts";
 import { relayPartitions } from "../../../src/domain/delivery/outbox/relay.ts";
 import {
@@ -27,7 +27,7 @@ import type {
 } from "../../../src/domain/delivery/webhooks/delivering/sender.ts";
 import { createWebhookSender } from "../../../src/platform/webhook-sender.ts";
 import { type RawEndpoint, type Respond, startRawEndpoint } from "./raw-endpoint.ts";
-import type { Tenant, TestApp } from "../app/app.ts";
+import { type Tenant, testConfig, type TestApp } from "../app/app.ts";
 import { must } from "../http/client.ts";
 import { eventually } from "../eventually.ts";
 import type { Received } from "./receiver.ts";
@@ -64,24 +64,9 @@ type WebhookApp = {
   close(): Promise<void>;
 };
 
-const privateKey = generateKeyPairSync("ed25519")
-  .privateKey.export({ type: "pkcs8", format: "pem" })
-  .toString();
-
 /** Settings of a process that may send to this machine. */
-const hookConfig = (env: Record<string, string> = {}): Config => ({
-  ...readConfig({
-    LOG_LEVEL: process.env["LOG_LEVEL"] ?? "silent",
-    WEBHOOKS_ALLOW_LOCAL: "on",
-    EMAIL_MODE: "log",
-    ...env,
-  }),
-  secrets: {
-    jwtPrivateKey: privateKey,
-    apiKeyPeppers: ["pepper-of-the-tests-and-of-nothing-else"],
-    encryptionKeys: ["encryption-key-of-the-tests-and-of-nothing-else"],
-  },
-});
+const hookConfig = (env: Record<string, string> = {}): Config =>
+  testConfig({ WEBHOOKS_ALLOW_LOCAL: "on", EMAIL_MODE: "log", ...env });
 
 /** @param from when its clock begins */
 export const openWebhookApp = async (from = Date.UTC(2030, 0, 1)): Promise<WebhookApp> => {
