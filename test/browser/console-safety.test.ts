@@ -88,6 +88,9 @@ const DIALOG = "[role=dialog]";
 /** A dialog is there with all that it reads. */
 const IS_OPEN = `document.querySelector("${DIALOG} button[type=submit], ${DIALOG} input, ${DIALOG} p") !== null
   && document.querySelector("${DIALOG} [aria-busy=true]") === null`;
+/** Whoever opened it types into its first field at once, if it has one. */
+const BEGINS = `[document.querySelector('${DIALOG} form :is(input:not([type=radio], [type=hidden]), textarea, select)')]
+  .every((field) => field === null || field === document.activeElement)`;
 
 describe("the screens of the console", () => {
   const { api, aPerson, at } = theConsole();
@@ -172,6 +175,7 @@ describe("the screens of the console", () => {
         seen.add(label);
         await page.evaluate(`document.querySelectorAll("${OPENER}")[${index}].click()`);
         await eventually(() => page.evaluate(`${IS_OPEN} && ${IS_STILL}`), { label: `${label} at ${path}` });
+        await eventually(() => page.evaluate(BEGINS), { label: `${label} at ${path} begins` });
         problems.push(...(await problemsOf(ada, `${label} at ${path}`, DIALOG)));
         await page.evaluate(`document.querySelector("${DIALOG} [aria-label=Close]").click()`);
         await eventually(() => page.evaluate(`document.querySelector("${DIALOG}") === null`));

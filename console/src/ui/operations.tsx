@@ -190,6 +190,14 @@ type FormProps = {
   children?: ReactNode;
 };
 
+/** Whoever opens a form in a dialogue types into its first field, in place of meeting the cross first. */
+const beginAt = (node: HTMLFormElement | null): void => {
+  const fields = "input:not([type=radio], [type=hidden]), textarea, select";
+  const field = node?.closest("[role=dialog]") && node.querySelector<HTMLElement>(fields);
+  field?.setAttribute("data-autofocus", "");
+  field?.focus();
+};
+
 /** The form of an operation, drawn from the schema of its body; the server checks, and says what is wrong where. */
 export const OperationForm = (props: FormProps) => {
   const { id, path = {}, initial, first, hidden = [], keep = "", submit = "Save", done = "Saved" } = props;
@@ -257,7 +265,7 @@ export const OperationForm = (props: FormProps) => {
   if (answered && tells) return tells(answered);
   if (answered && job) return <JobProgress id={answered.id} title={job[0]} result={job[1]} />;
   return (
-    <form onSubmit={send(save)}>
+    <form onSubmit={send(save)} ref={beginAt}>
       <Stack gap="sm">
         {unnamed
           .filter((name) => !(name in path))
