@@ -21,6 +21,7 @@ import { LOCKS, type RowScope } from "../domain/kernel/work.ts";
 import { entities } from "../domain/registries/entities.ts";
 import { BASELINE, BEFORE_BASELINE } from "../domain/registries/migrations/baseline.ts";
 import { migrations } from "../domain/registries/migrations/list.ts";
+import { ROLES_READY } from "../domain/registries/migrations/row-security.ts";
 import type { PoolNumbers } from "../metrics/gauges.ts";
 import { DatabaseWatch, type WatchedPool } from "./database-watch.ts";
 import { sendInOneMessage } from "./pglite-statements.ts";
@@ -451,6 +452,8 @@ const migrateUp = async ({ em, migrator }: Orm, alone: Alone): Promise<string[]>
   // Creates the table of migrations too, if necessary.
   const done = await upTo(migrations[0]!.name);
   for (const { name } of await migrator.getPending()) done.push(...(await upTo(name)));
+  for (const text of ROLES_READY)
+    await alone((transaction) => em.getConnection().execute(text, [], "run", transaction));
   return done;
 };
 

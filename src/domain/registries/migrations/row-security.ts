@@ -35,6 +35,22 @@ export const createRole = (role: string): string => `do $$
     end;
   end $$`;
 
+/**
+ * What each start makes sure of: another database user, or another server after a restore, has the roles from
+ * nobody. A dump that is restored before they are there loses the policies, and every request finds nothing.
+ */
+export const ROLES_READY: readonly string[] = [
+  createRole(WEB_ROLE),
+  createRole(ACCOUNTS_ROLE),
+  `do $$
+  begin
+    if not exists (select from pg_policy where polrelid = to_regclass('projects')) then
+      raise exception 'Row-level security has no policies, as after a restore without roles. As a superuser, '
+        'run: create role ${WEB_ROLE} nologin; create role ${ACCOUNTS_ROLE} nologin; then restore again';
+    end if;
+  end $$`,
+];
+
 const policy = (table: string, role: string, condition: string): string[] => [
   `create policy ${role}_rows on ${table} to ${role} using (${condition})`,
   `grant select, insert, update, delete on ${table} to ${role}`,
