@@ -69,6 +69,12 @@ describe("chat by REST", () => {
     must(await game.post(at("/unlock")), 200);
     must(await game.patch(at(), { settings: { readOnly: false } }), 200);
     assertError(await send(bob, "text"), 409, "PLAYER_INACTIVE");
+    assertError(await put(at(`/messages/1/reactions/x?playerId=${bob}`)), 409, "PLAYER_INACTIVE");
+    assertError(
+      await game.post("/chat/direct", { playerIds: [ada, bob], playerId: bob }),
+      409,
+      "PLAYER_INACTIVE",
+    );
   });
 
   it("is edited by its sender in time, deleted by sender or moderator, and keeps its place", async () => {
@@ -205,6 +211,8 @@ describe("chat by REST", () => {
   it("has a channel of its own key, and groups have none", async () => {
     assertError(await game.post("/chat/channels", { kind: "GROUP", key: "g" }), 400);
     assertError(await game.post("/chat/channels", { key: "trade" }), 409, "KEY_TAKEN");
+    assertError(await game.post("/chat/channels", { key: "global" }), 409, "KEY_TAKEN");
+    must(await game.get("/chat/channels/global"), 200);
     assertError(await game.post("/chat/channels", { key: game.tenant.projectId }), 400);
   });
 });

@@ -90,6 +90,20 @@ describe("mutes, bans and appeals", () => {
     await eventuallyHolds(async () => assert.deepEqual(await toldOf("player.notice"), []));
   });
 
+  it("take channels out of the lists of the banned, with what was said there last", async () => {
+    const keys = async () => {
+      const { data } = must(await game.get("/chat/channels?playerId=ext:ada"), 200);
+      return data.map(({ key }: { key: string }) => key).toSorted();
+    };
+    assert.deepEqual(await keys(), ["global", "trade"]);
+    const { id } = await sanction("BAN", { channelId: trade });
+    assert.deepEqual(await keys(), ["global"]);
+    must(await game.remove(`/chat/sanctions/${id}`), 200);
+    assert.deepEqual(await keys(), ["global", "trade"]);
+    await sanction("BAN");
+    assert.deepEqual(await keys(), []);
+  });
+
   it("show what the shadow-muted write to them only, and tell them nothing", async () => {
     const notices = await noticesTo(ada);
     await sanction("SHADOW_MUTE");

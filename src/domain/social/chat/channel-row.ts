@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from "kysely";
-import { forbidden, notFound } from "../../kernel/errors.ts";
+import { conflict, forbidden, notFound } from "../../kernel/errors.ts";
 import {
   CHANNEL_PRIVACY,
   type ChannelKind,
@@ -156,6 +156,12 @@ export type Admission = {
   role: ChatRole;
   notify: Notify;
   lastReadSeq: number;
+  playerStatus: PlayerStatus | null;
+};
+
+/** @throws DomainError CONFLICT PLAYER_INACTIVE for a player who may only read */
+export const checkActive = ({ playerStatus }: Admission): void => {
+  if (playerStatus !== "ACTIVE") throw conflict("PLAYER_INACTIVE", `the player is ${playerStatus}`);
 };
 
 /** Inputs of `isMember`. */
@@ -188,6 +194,12 @@ type Standings = ChannelRow & {
 /** A player in a channel; null: no particular player. */
 type PlayerInChannel = { channelId: string; playerId: string | null };
 
+/** SQL: whether a player is banned from the channel `c`. */
+export const isBannedFrom = (playerId: RawBuilder<unknown>, now: Date): RawBuilder<unknown> => sql`
+  exists (select 1 from chat_sanctions s where s.project_id = c.project_id
+    and s.player_id = ${playerId} and s.kind = 'BAN' and (s.channel_id is null or s.channel_id = c.id)
+    and ${isInForce(now)})`;
+
 /**
  * Selects the standings requested by `rows`: numbers, channels and players. `project` is that of a row `r`.
  */
@@ -197,9 +209,7 @@ const standings = (project: RawBuilder<unknown>, rows: readonly object[], now: D
   select r.n, ${CHANNEL_COLUMNS}, p.status as player_status, m.role, m.notify, m.last_read_seq,
     (m.player_id is not null and m.left_at is null) as "isListed",
     l.player_id is not null as "isInLobby",
-    exists (select 1 from chat_sanctions s where s.project_id = c.project_id
-      and s.player_id = r.p and s.kind = 'BAN' and (s.channel_id is null or s.channel_id = c.id)
-      and ${isInForce(now)}) as is_banned
+    ${isBannedFrom(sql`r.p`, now)} as is_banned
   from json_to_recordset(${JSON.stringify(rows)}::json) as r(n int, j uuid, c uuid, p uuid)
   join chat_channels c on c.project_id = ${project} and c.id = r.c
   left join players p on p.project_id = ${project} and p.id = r.p
@@ -308,6 +318,7 @@ const admitAnyByStanding = (projectId: string, row: Standings, { actor, now }: A
     role,
     notify: row.notify ?? "ALL",
     lastReadSeq: row.last_read_seq ?? 0,
+    playerStatus: row.player_status,
   };
 };
 

@@ -16,6 +16,8 @@ import {
   admitSending,
   type Channel,
   type ChannelRef,
+  checkActive,
+  ensureGlobal,
   findChannel,
   GLOBAL_KEY,
   globalChannelId,
@@ -46,6 +48,8 @@ export const createChannel = async (
   { key, name, settings }: NewChannel,
 ): Promise<ChatChannel> => {
   await checkChannelCount(work, projectId);
+  // It is there from the beginning, though it is stored only when somebody asks for it.
+  if (key === GLOBAL_KEY) await ensureGlobal(work, projectId);
   const made = await insertChannel(work, { projectId, kind: "PROJECT", key, name, settings });
   if (!made) throw conflict("KEY_TAKEN", `there is a channel ${key} already`);
   await auditChat(work, "chat_channel.created", { projectId, channelId: made.id }, { key });
@@ -262,7 +266,7 @@ type DirectChannel = Omit<ChatChannel, "lastSeq"> & { lastSeq?: number };
  * As `openDirect`, for `actor`: one of the two also sees the number of unread messages, and a server that may
  * not moderate does not see the number of messages.
  * @throws DomainError as `openDirect`; VALIDATION_ERROR for a player who is neither of the two; FORBIDDEN
- * PLAYER_BANNED
+ * PLAYER_BANNED; CONFLICT PLAYER_INACTIVE
  */
 export const openDirectFor = async (
   work: Work,
@@ -273,8 +277,11 @@ export const openDirectFor = async (
   if (actor.kind === "PLAYER" && !players.includes(actor.playerId))
     throw invalid("playerId", "must be one of the two players");
   const { channel, isNew } = await openDirect(work, projectId, players);
-  if (actor.kind === "PLAYER")
-    return { channel: await readChannel(work, { projectId, channelId: channel.id }, actor), isNew };
+  if (actor.kind === "PLAYER") {
+    const admission = await admit(work, { projectId, channelId: channel.id }, actor);
+    checkActive(admission);
+    return { channel: showAdmitted(admission), isNew };
+  }
   if (actor.kind === "ADMIN" || actor.isModerator) return { channel, isNew };
   const { lastSeq: _, ...shown } = channel;
   return { channel: shown, isNew };

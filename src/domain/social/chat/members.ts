@@ -27,6 +27,7 @@ import {
   CHANNEL_COLUMNS,
   ensureGlobal,
   globalChannelId,
+  isBannedFrom,
   isPrivate,
   mayModerate,
   readerIdOf,
@@ -73,7 +74,8 @@ type ListChannels = PageQuery &
 type ListedRow = ChannelRow & { last_read_seq: number | null };
 
 /**
- * Channels of a player: those of the project, those that list them as a member, and those of their lobbies.
+ * Channels of a player: those of the project, those that list them as a member, and those of their lobbies,
+ * without those that the player is banned from.
  */
 const ofPlayer = (projectId: string, playerId: string, now: Date): RawBuilder<unknown> => {
   const readable = sql`${new Date(now.getTime() - CLOSED_READABLE_MS).toISOString()}::timestamptz`;
@@ -90,7 +92,8 @@ const ofPlayer = (projectId: string, playerId: string, now: Date): RawBuilder<un
       select x.id from lobby_members l
         join chat_channels x on x.project_id = l.project_id and x.lobby_id = l.lobby_id
         where l.project_id = ${projectId} and l.player_id = ${playerId} and l.role = 'PLAYER'
-          and l.status in ('JOINED', 'READY', 'DISCONNECTED') and x.read_only_at is null)`;
+          and l.status in ('JOINED', 'READY', 'DISCONNECTED') and x.read_only_at is null)
+    and not ${isBannedFrom(sql`${playerId}`, now)}`;
 };
 
 /** Channels visible without a player: private ones only for moderators. */

@@ -10,6 +10,7 @@ import {
   admit,
   type Channel,
   type ChannelRef,
+  checkActive,
   isModeratorRole,
   isPrivate,
 } from "./channel-row.ts";
@@ -152,7 +153,7 @@ const checkCount = (before: ChatMessage["reactions"], emoji: string): void => {
 /**
  * Adds or removes a player's reaction to a message. Idempotent.
  * @throws DomainError NOT_FOUND, CONFLICT LIMIT_REACHED, INVALID_STATE, FORBIDDEN CHANNEL_RESTRICTED,
- * PLAYER_MUTED
+ * PLAYER_MUTED, CONFLICT PLAYER_INACTIVE
  */
 export const react = async (
   work: Work,
@@ -164,6 +165,7 @@ export const react = async (
   const emoji = readEmoji(given);
   const admission = await admit(work, ref, actor);
   const { channel, viewer } = admission;
+  checkActive(admission);
   checkOpen(admission);
   const row = await lockMessage(work, channel, viewer, seq);
   checkReadable(row, admission);
