@@ -28,7 +28,6 @@ export const adjustCurrency = actionKind({
   }),
   mentions: ({ currencyKey }) => mentionsAt("currencyKey", "currency", currencyKey),
   causes: ({ amount, currencyKey }) => [...about(changeOf(amount), currencyKey), ...USES_BOOSTS],
-  demands: () => [],
   canFail: ({ onInsufficient }) => onInsufficient === "FAIL_RULE",
   compile: ({ currencyKey, amount: expression, rounding, boostable, onInsufficient }) => {
     const amountOf = compileExpression(expression);

@@ -37,9 +37,7 @@ export const emitEvent = actionKind<typeof schema, Resolved>({
   type: "emit_event",
   summary: "Emits an event of your own, for other rules, webhooks, the live stream or the inbox",
   schema,
-  mentions: () => [],
   causes: ({ eventType, channels }) => (channels.includes("rules") ? [eventType] : []),
-  demands: () => [],
   canFail: () => true,
   compile: ({ eventType, properties, channels }) => {
     const valuesOf = compileValues(properties);

@@ -22,10 +22,7 @@ export const grantXp = actionKind({
     rounding: Rounding,
     boostable: z.boolean().default(true),
   }),
-  mentions: () => [],
   causes: ({ amount }) => [...changeOf(amount), ...USES_BOOSTS],
-  demands: () => [],
-  canFail: () => false,
   compile: ({ amount: expression, rounding, boostable }) => {
     const amountOf = compileExpression(expression);
     const round = ROUNDINGS[rounding];

@@ -32,7 +32,6 @@ export const submitScore = actionKind({
     if (!metric || metric.source === "CUSTOM") return [];
     return [["leaderboardKey", `${leaderboardKey}: a leaderboard of ${metric.source} takes no scores`]];
   },
-  canFail: () => false,
   compile: ({ leaderboardKey, score: expression, meta }) => {
     const scoreOf = compileExpression(expression);
     const metaOf = meta && compileValues(meta);
