@@ -1,15 +1,17 @@
 import { createHash } from "node:crypto";
-import type { Audience, Bounds, EntryCost, Sort } from "./definition.ts";
+import type { Audience } from "../segments/audience.ts";
+import type { Bounds, EntryCost, Sort } from "./definition.ts";
 import type { Metric, Operator, Period } from "./period.ts";
 import type { Ties } from "./ranks.ts";
 import { lastRunMs, nextRunMs } from "../language/patterns.ts";
-import { periodName, periodOfDate } from "../streaks/periods.ts";
+import { periodName } from "../streaks/periods.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import {
   type Calendar,
   type CalendarUnit,
   type WeekDay,
   calendarOf,
+  plainCalendar,
   windowNumber,
   windowStart,
 } from "../../kernel/zones.ts";
@@ -245,15 +247,7 @@ const momentOf = (period: Timing, name: string): number | undefined => {
   // Historic local times have seconds, which names omit.
   if (kind === "CRON") return Date.parse(day) + 59_999;
   const series = seriesOf(period);
-  return series.startOf(calendarOfBoard(period), numberOfDate(kind, day));
-};
-
-const numberOfDate = (kind: PeriodKind, date: string): number => {
-  if (kind === "DAILY") return periodOfDate("DAY", date);
-  if (kind === "WEEKLY") return periodOfDate("WEEK", date);
-  const month = periodOfDate("MONTH", date);
-  if (kind === "QUARTERLY") return Math.floor(month / QUARTER_MONTHS);
-  return kind === "YEARLY" ? Math.floor(month / YEAR_MONTHS) : month;
+  return series.startOf(calendarOfBoard(period), series.numberAt(plainCalendar("UTC"), Date.parse(day)));
 };
 
 const firstDateOf = (kind: PeriodKind, name: string): string | undefined => {

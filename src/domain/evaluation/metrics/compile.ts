@@ -23,7 +23,7 @@ import {
 import type { EventContext } from "../rule-event.ts";
 import { canTriggerRules } from "../../kernel/events/event-types.ts";
 import { IsoTime } from "../../kernel/iso-time.ts";
-import { atOnce, type Steps } from "../../kernel/slices.ts";
+import type { Steps } from "../../kernel/slices.ts";
 import { type Calendar, CALENDAR_UNITS, type CalendarUnit, windowNumber } from "../../kernel/zones.ts";
 import { checkOperand, comparisonFields, compileCheck, LIST_MAX } from "../language/operators.ts";
 import {
@@ -334,7 +334,8 @@ const metricFields = {
   property: Path.optional().describe("The aggregated property: required by all aggregates but count"),
 };
 
-const checkProperty = (
+/** Zod check of whether an aggregate has the property that it needs. */
+export const checkProperty = (
   { aggregate, property }: { aggregate: string; property?: string | undefined },
   context: z.RefinementCtx,
 ): void => {
@@ -464,10 +465,9 @@ export type MetricIndex = {
   byId: ReadonlyMap<string, CompiledMetric>;
 };
 
-/** Indexes the metrics that a project's rules, badges and segments read; equal ones share one counter. */
-export const indexMetrics = (metrics: readonly Metric[]): MetricIndex => atOnce(metricPieces(metrics));
-
-/** As `indexMetrics`, in slices. */
+/**
+ * Indexes the metrics that a project's rules, badges and segments read, in slices; equal ones share one counter.
+ */
 export function* metricPieces(
   metrics: readonly Metric[],
   spenderOf: (metric: Metric) => Spender | undefined = () => undefined,

@@ -1,12 +1,12 @@
 import { PLAYER_STATE_MAX_BYTES } from "../../kernel/limits.ts";
 import { jsonLength, reportUncounted, reserveRoom, type Turn } from "../turn.ts";
+import { createTypeIndex } from "../language/patterns.ts";
 import { calendarOf } from "../../kernel/zones.ts";
 import { type AggregateState, isClamped, type Sample } from "./aggregates.ts";
 import {
   addToCounter,
   type CompiledMetric,
   type CounterState,
-  indexMetrics,
   isLate,
   type Moment,
   readCounter,
@@ -105,10 +105,10 @@ export const foldEvents = (
   events: Iterable<PastEvent>,
   { state }: { state?: CounterState | undefined } = {},
 ): CounterState | undefined => {
-  const { forEvent } = indexMetrics([metric.definition]);
+  const hears = createTypeIndex([{ patterns: metric.definition.eventTypes }], (found) => found.length > 0);
   let folded = state;
   for (const event of events) {
-    const counted = forEvent(event.type).length > 0 ? sampleOfEvent(metric, owner, event) : undefined;
+    const counted = hears(event.type) ? sampleOfEvent(metric, owner, event) : undefined;
     if (counted) folded = addToCounter(metric, folded, counted.sample, counted.moment);
   }
   return folded;
