@@ -32,6 +32,10 @@ export const patchOf = <S extends Record<string, z.ZodType>>(shape: S) =>
     [Name in keyof S]: PatchField<S[Name]>;
   };
 
+/** Keeps a number within the whole numbers that are exact in JavaScript and JSON. */
+export const toSafe = (value: number): number =>
+  Math.max(Number.MIN_SAFE_INTEGER, Math.min(Number.MAX_SAFE_INTEGER, value));
+
 /** Reads a value from JSON; undefined where the path leads nowhere. */
 export type Reader = (root: unknown) => unknown;
 
