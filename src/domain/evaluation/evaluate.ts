@@ -145,7 +145,7 @@ const passOf = (
 export const evaluateEvent = (turn: PlanTurn): string | undefined => {
   const { player, event } = turn;
   const xpBefore = player.xp;
-  const problem = SPAWNED_TYPES.has(event.type) ? runTraced(turn, runSpawned) : evaluateOne(turn);
+  const problem = SPAWNED_TYPES.has(event.type) ? evaluateSpawned(turn) : evaluateOne(turn);
   // Not earlier: until here it is the previous time, which rules for returning players read.
   const isOwn = !event.type.startsWith("system.");
   if (isOwn) seeAt(player, event.at);
@@ -205,11 +205,11 @@ const evaluateOne = (turn: PlanTurn): undefined => {
   trace?.close(turn);
 };
 
-const runTraced = <T>(turn: Turn, run: (turn: Turn) => T): T => {
+const evaluateSpawned = (turn: Turn): string | undefined => {
   turn.root.trace?.open(turn);
-  const result = run(turn);
+  const problem = runSpawned(turn);
   turn.root.trace?.close(turn);
-  return result;
+  return problem;
 };
 
 /** Announces a player that an event has just created. */

@@ -4,6 +4,7 @@ import type { CapSet } from "../caps/cap.ts";
 import type { SpawnedEvent } from "../effects.ts";
 import { compileReference } from "../language/expressions.ts";
 import {
+  isPath,
   isReferenceObject,
   type Mention,
   type NamedKind,
@@ -173,6 +174,20 @@ export const Value = z.union([Scalar, Reference, scalarList(0, ITEMS_MAX)], {
   error: `must be a string, number, boolean, null, {"ref"} or a list of at most ${ITEMS_MAX} of these`,
 });
 export type Value = z.output<typeof Value>;
+
+const isName = (text: string): boolean => !text.includes(".") && isPath(text);
+
+/** Values by name, which compileValues takes. */
+export const NamedValues = z.record(
+  z.string().refine(isName, "must be 1 to 64 letters, digits, _ and -"),
+  Value,
+);
+
+/** The effects of a change of some amount: an expression may be positive or negative. */
+export const causesOfChange = (amount: unknown, gain: readonly string[], loss: readonly string[]) => {
+  if (typeof amount !== "number") return [...gain, ...loss];
+  return amount < 0 ? loss : gain;
+};
 
 type Setter = (turn: Turn, values: Json) => void;
 

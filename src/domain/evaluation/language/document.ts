@@ -17,7 +17,7 @@ import {
   referencesIn,
   Zone,
 } from "./syntax.ts";
-import { type Problem, visitLeaves } from "./trees.ts";
+import { type Problem, refuseAll, visitLeaves } from "./trees.ts";
 import type { Metric } from "../metrics/compile.ts";
 import { canTriggerRules } from "../../kernel/events/event-types.ts";
 import type { Json } from "../../kernel/events/events.ts";
@@ -180,9 +180,7 @@ const explain = (document: unknown, context: z.RefinementCtx): unknown => {
       if (!named.has(at.join("."))) problems.push({ path: at, message });
     }
   }
-  for (const { path, message } of problems)
-    context.addIssue({ code: "custom", path, message, input: document });
-  return problems.length === 0 ? document : z.NEVER;
+  return refuseAll(document, problems, context);
 };
 
 /** A stored rule. */

@@ -30,6 +30,7 @@ import {
   groupOf,
   groupShapes,
   joinTests,
+  refuseAll,
   schemaProblems,
   type Tree,
   treeProblems,
@@ -61,9 +62,7 @@ const Shape: z.ZodType<Filter> = z
 
 const explain = (filter: unknown, context: z.RefinementCtx): unknown => {
   const problems = treeProblems(filter, (leaf, path) => schemaProblems(Leaf, leaf, path));
-  for (const { path, message } of problems)
-    context.addIssue({ code: "custom", path, message, input: filter });
-  return problems.length === 0 ? filter : z.NEVER;
+  return refuseAll(filter, problems, context);
 };
 
 export const Filter = z.preprocess(explain, Shape);
