@@ -4,11 +4,11 @@ import type { Json } from "../../src/domain/kernel/events/events.ts";
 import {
   compileMetric,
   metricPieces,
-  isReversible,
   mergeCounters,
   Metric,
   subtractFromCounter,
 } from "../../src/domain/evaluation/metrics/compile.ts";
+import { isSubtractable } from "../../src/domain/evaluation/metrics/aggregates.ts";
 import { atOnce } from "../../src/domain/kernel/slices.ts";
 import {
   countEvent,
@@ -111,7 +111,7 @@ describe("metrics", () => {
     fc.assert(
       fc.property(counted, scene, fc.nat(), ({ metric, events }, where, pick) => {
         const { compiled, whose, player } = counting(metric, where);
-        fc.pre(isReversible(compiled) && metric.window.type !== "ROLLING");
+        fc.pre(isSubtractable(metric.aggregate) && metric.window.type !== "ROLLING");
         const gone = events[pick % events.length]!;
         const last = events.at(-1)!;
         const sample = sampleOfEvent(compiled, whose, gone);

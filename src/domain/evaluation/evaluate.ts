@@ -52,7 +52,7 @@ export type TurnParts = {
   isTracked?: boolean;
   trace?: TraceSink | undefined;
   /** Called for every rule that is considered. */
-  observe?: RuleObserver["considered"] | undefined;
+  observe?: RuleObserver | undefined;
   /** Previous firings of rules for this root; default: none. */
   firings?: Root["firings"] | undefined;
   /** Cost of this root before; default: none. */
@@ -95,23 +95,11 @@ export const saveSettled = (turn: PlanTurn): (() => void) => {
 
 const ignore = (): void => undefined;
 
-/** Functions of a turn that refer to it. */
-type Own =
-  | "emit"
-  | "give"
-  | "questStanding"
-  | "isQuestOpen"
-  | "adventureStanding"
-  | "grantPremium"
-  | "changeQuest"
-  | "changeAdventure"
-  | "warn";
+/** What the turns of a pass share. */
+type Shared = Pick<PlanTurn, "project" | "player" | "nowMs" | "effects" | "shared" | "root">;
 
 /** Creates the turn of one event, which shares everything else with its root's. */
-const passOf = (
-  { project, player, nowMs, effects, shared, root }: Omit<PlanTurn, "event" | Own>,
-  event: RuleEvent,
-): PlanTurn => {
+const passOf = ({ project, player, nowMs, effects, shared, root }: Shared, event: RuleEvent): PlanTurn => {
   const turn: PlanTurn = {
     project,
     player,

@@ -44,7 +44,7 @@ export type Root = {
   /** Whether caps are ignored, by a simulation without limits. */
   ignoresCaps?: boolean;
   /** Called for every rule that is considered. */
-  observe: RuleObserver["considered"] | undefined;
+  observe: RuleObserver | undefined;
   /** When set, rules run in trace mode and record their evaluation here. */
   trace: TraceSink | undefined;
   /** Nesting depth of the bundles currently being granted, and their number so far. */

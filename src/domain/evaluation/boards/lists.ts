@@ -180,7 +180,7 @@ export const fromRankScore = (
   rankScore: number,
 ): number => (sort === "DESC" ? 0 - rankScore : rankScore) / 10 ** scoreDecimals;
 
-/** Returns when the score was reached, in microseconds since 1970. */
+/** Converts a tie to when the score was reached, in microseconds since 1970, and back. */
 export const reachedUs = ({ ties }: Pick<Board, "ties">, rankTie: number): number =>
   ties === "LATEST" ? 0 - rankTie : rankTie;
 
@@ -226,19 +226,17 @@ export const nextEntry = (
   const { rankScore: given, atUs, operator } = operation;
   if (!old) {
     const first = operator === "DECR" ? 0 - given : given;
-    return { rankScore: first, rankTie: signed(board, atUs), latestUs: atUs, version: 1 };
+    return { rankScore: first, rankTie: reachedUs(board, atUs), latestUs: atUs, version: 1 };
   }
   const rankScore = combine(old, operation);
   if (rankScore === undefined) return undefined;
   const latestUs = Math.max(old.latestUs, atUs);
   const isNewer = operator === "LATEST" && latestUs !== old.latestUs;
-  const rankTie = signed(board, reachedBy(board, old, operation, rankScore));
+  const rankTie = reachedUs(board, reachedBy(board, old, operation, rankScore));
   if (rankScore === old.rankScore && rankTie === old.rankTie && !isNewer) return old;
   const kept = old.submissions === undefined ? {} : { submissions: old.submissions };
   return { rankScore, rankTie, latestUs, version: old.version + 1, ...kept };
 };
-
-const signed = ({ ties }: Pick<Board, "ties">, us: number): number => (ties === "LATEST" ? 0 - us : us);
 
 /** Returns whether a score would be clamped. */
 export const isBeyondRange = (board: Pick<Board, "scoreDecimals">, score: number): boolean =>

@@ -114,22 +114,18 @@ export const submitScore = (
   options: SubmitOptions = {},
 ): Scored => {
   const { atMs = turn.event.at } = options;
-  const target = Number.isFinite(submitted) ? submissionTarget(turn, board, atMs) : NOT_FINITE;
+  const target = Number.isFinite(submitted)
+    ? (refusalOf(board) ?? targetAt(turn, board, { at: atMs }))
+    : NOT_FINITE;
   if (isRefusal(target)) return refuse(turn, board, { refusal: target });
   const refusal = entryRefusal(turn, board, target) ?? tooMany(board, target);
   if (refusal) return refuse(turn, board, { refusal, target });
-  const score = boosted(turn, board, { score: submitted, options });
+  const score = boosted(turn, board, submitted, options);
   if (isBeyondRange(board, score)) turn.warn(`leaderboard ${board.key}: the score is clamped`);
   return submit(turn, board, { target, score, atMs, options });
 };
 
-/** Returns the target of a submitted score of a time. */
-const submissionTarget = (turn: Turn, board: Board, atMs: number): ScoreTarget | Refusal =>
-  refusalOf(board) ?? targetAt(turn, board, { at: atMs });
-
-type Boostable = { score: number; options: SubmitOptions };
-
-const boosted = (turn: Turn, { key }: Board, { score, options: { isBoostable = false } }: Boostable) =>
+const boosted = (turn: Turn, { key }: Board, score: number, { isBoostable = false }: SubmitOptions): number =>
   isBoostable && score > 0 ? score * useBoosts(turn, `score:${key}`) : score;
 
 const NOT_FINITE: Refusal = { reason: "SCORE_OUT_OF_BOUNDS", message: "the score is not a finite number" };

@@ -22,6 +22,7 @@ import type { Metric } from "../metrics/compile.ts";
 import { canTriggerRules } from "../../kernel/events/event-types.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { IsoTime } from "../../kernel/iso-time.ts";
+import { isJsonObject } from "../../kernel/json.ts";
 import { PATCH_MORE_BYTES, RULE_MAX_BYTES } from "../../kernel/limits.ts";
 import { boundBytes } from "../../kernel/hostile-json.ts";
 import { CALENDAR_UNITS } from "../../kernel/zones.ts";
@@ -34,10 +35,7 @@ import { CALENDAR_UNITS } from "../../kernel/zones.ts";
 const TARGETS = ["lobbyMembers", "groupMembers"];
 const ACTION_KEYS: ReadonlyMap<unknown, readonly string[]> = new Map([["emit_event", ["chatChannelKey"]]]);
 
-type Fields = Record<string, unknown>;
-
-const fieldsOf = (value: unknown): Fields =>
-  value !== null && typeof value === "object" && !Array.isArray(value) ? (value as Fields) : {};
+const fieldsOf = (value: unknown): Json => (isJsonObject(value) ? value : {});
 
 const itemsOf = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
 
@@ -46,7 +44,7 @@ const unavailableProblems = (document: unknown): Problem[] => {
   const problems: Problem[] = [];
   const refuse = (path: PropertyKey[], what: string): void =>
     void problems.push({ path, message: `${what} is not available yet` });
-  const refuseKeys = (fields: Fields, keys: readonly string[], path: PropertyKey[]): void => {
+  const refuseKeys = (fields: Json, keys: readonly string[], path: PropertyKey[]): void => {
     for (const key of keys) if (Object.hasOwn(fields, key)) refuse([...path, key], key);
   };
 

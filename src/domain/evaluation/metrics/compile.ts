@@ -15,7 +15,6 @@ import {
   HASH_LENGTH,
   hashesOf,
   holdsHash,
-  isSubtractable,
   mergeStates,
   type Sample,
   subtractSample,
@@ -255,12 +254,9 @@ const trimHashes = (windows: Windows): Windows => {
   });
 };
 
-/** Returns whether `subtractFromCounter` is supported; otherwise the counter must be recounted. */
-export const isReversible = ({ aggregate }: Counter): boolean => isSubtractable(aggregate);
-
 /**
  * Removes a sample from the window of its time; a window that is no longer kept is unchanged. Check
- * `isReversible` first.
+ * `isSubtractable` first.
  */
 export const subtractFromCounter = (
   counter: Counter,

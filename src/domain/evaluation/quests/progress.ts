@@ -285,11 +285,11 @@ export const settleQuest = (turn: Turn, quest: CompiledQuest): void => {
   if (running && quest.phase === "RUNNING") adoptVersion(turn, quest, running);
 };
 
-/** Returns the version by which a player's quest in progress is done, with its row. */
-export const inProgress = (
-  turn: Turn,
-  quest: CompiledQuest,
-): { version: CompiledQuest; row: QuestRow } | undefined => {
+/** A player's quest in progress, with the version by which it is done. */
+export type Running = { version: CompiledQuest; row: QuestRow };
+
+/** Returns a player's quest where it is in progress. */
+export const inProgress = (turn: Turn, quest: CompiledQuest): Running | undefined => {
   const latest = turn.player.quests.get(quest.key)?.latest;
   return latest?.state === "IN_PROGRESS" ? { version: doneBy(quest, latest), row: latest } : undefined;
 };

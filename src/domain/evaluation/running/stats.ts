@@ -63,12 +63,12 @@ type ProjectTally = { tallies: Map<ObservedRule, Tally>; observer: RuleObserver 
 
 const tallyProject = (): ProjectTally => {
   const tallies = new Map<ObservedRule, Tally>();
-  const considered: RuleObserver["considered"] = (rule, { reason }) => {
+  const observer: RuleObserver = (rule, { reason }) => {
     let tally = tallies.get(rule);
     if (!tally) tallies.set(rule, (tally = {}));
     tally[reason] = (tally[reason] ?? 0) + 1;
   };
-  return { tallies, observer: { considered } };
+  return { tallies, observer };
 };
 
 export const createStatsRecorder = (): StatsRecorder => {

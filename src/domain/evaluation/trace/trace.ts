@@ -273,9 +273,9 @@ type Own = {
 /** Returns a trace in which nothing has happened. */
 export const emptyTrace = (
   { player, nowMs }: { player: { id: string | null; externalUserId: string }; nowMs: number },
-  about: Pick<EventTrace, "eventId" | "eventType" | "rulesIndexed">,
+  event: Pick<EventTrace, "eventId" | "eventType" | "rulesIndexed">,
 ): EventTrace => ({
-  ...about,
+  ...event,
   player: { playerId: player.id, externalUserId: player.externalUserId },
   evaluatedAt: new Date(nowMs).toISOString(),
   rules: [],
