@@ -295,6 +295,13 @@ const wrongKind = ({ definition: { key, kind } }: CompiledStep, submission: Subm
   return { field: FIELDS[submission.kind], message: `is not for a step of kind ${kind}${wants}` };
 };
 
+const REASONS: Readonly<Record<Exclude<StepState, "ACTIVE">, string>> = {
+  LOCKED: "STEP_LOCKED",
+  PENDING_APPROVAL: "STEP_PENDING_APPROVAL",
+  DONE: "STEP_DONE",
+  FAILED: "STEP_FAILED",
+};
+
 const WHY: Readonly<Record<Exclude<StepState, "ACTIVE">, string>> = {
   LOCKED: "others must be done before it",
   PENDING_APPROVAL: "what was submitted waits for a review",
@@ -321,7 +328,7 @@ const openStep = (
   if (step.definition.kind !== submission.kind) return wrongKind(step, submission);
   const state = stepStates(version, row)[place]!;
   if (state !== "ACTIVE")
-    return { reason: `STEP_${state}`, message: `the step ${stepKey} is ${state}: ${WHY[state]}` };
+    return { reason: REASONS[state], message: `the step ${stepKey} is ${state}: ${WHY[state]}` };
   return { version, row, step };
 };
 
