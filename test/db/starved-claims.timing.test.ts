@@ -50,7 +50,7 @@ describe("work that computes for longer than its transaction may stand still", (
     };
     const openBatch: StatsRecorder["openBatch"] = () => ({
       ...recorder.openBatch(),
-      observerOf: () => ({ considered }),
+      observerOf: () => considered,
     });
     const options = {
       transact: domain.transact,

@@ -73,7 +73,7 @@ describe("claims of events of many tenants", () => {
     };
     return {
       ...recorder,
-      openBatch: () => ({ ...recorder.openBatch(), observerOf: () => ({ considered }) }),
+      openBatch: () => ({ ...recorder.openBatch(), observerOf: () => considered }),
     };
   };
 

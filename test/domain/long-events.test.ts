@@ -39,7 +39,7 @@ describe("an event whose evaluation takes too long", () => {
     const openBatch: StatsRecorder["openBatch"] = () => {
       const batch = recorder.openBatch();
       const observerOf: typeof batch.observerOf = (id) =>
-        id === projectId ? { considered } : batch.observerOf(id);
+        id === projectId ? considered : batch.observerOf(id);
       return { ...batch, observerOf };
     };
     return { ...recorder, openBatch };

@@ -3,12 +3,13 @@ import * as fc from "fast-check";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import {
   compileMetric,
-  indexMetrics,
-  isReversible,
+  metricPieces,
   mergeCounters,
   Metric,
   subtractFromCounter,
 } from "../../src/domain/evaluation/metrics/compile.ts";
+import { isSubtractable } from "../../src/domain/evaluation/metrics/aggregates.ts";
+import { atOnce } from "../../src/domain/kernel/slices.ts";
 import {
   countEvent,
   foldEvents,
@@ -34,7 +35,7 @@ type Scene = { timezone?: string | undefined; projectZone?: string };
 
 /** A player whose events are counted one by one; what was counted is saved and read again each time. */
 const counting = (metric: Metric, { timezone, projectZone = "UTC" }: Scene = {}) => {
-  const plan = aPlan({ metrics: indexMetrics([metric]), timezone: projectZone });
+  const plan = aPlan({ metrics: atOnce(metricPieces([metric])), timezone: projectZone });
   const player = aPlayerState({ timezone: timezone ?? null });
   const compiled = compileMetric(metric);
   const turnOf = (event: Partial<PastEvent>) => aPass({ plan, player, event });
@@ -110,11 +111,11 @@ describe("metrics", () => {
     fc.assert(
       fc.property(counted, scene, fc.nat(), ({ metric, events }, where, pick) => {
         const { compiled, whose, player } = counting(metric, where);
-        fc.pre(isReversible(compiled) && metric.window.type !== "ROLLING");
+        fc.pre(isSubtractable(metric.aggregate) && metric.window.type !== "ROLLING");
         const gone = events[pick % events.length]!;
         const last = events.at(-1)!;
         const sample = sampleOfEvent(compiled, whose, gone);
-        const hears = indexMetrics([metric]).forEvent(gone.type).length > 0;
+        const hears = atOnce(metricPieces([metric])).forEvent(gone.type).length > 0;
         const all = foldEvents(compiled, whose, events);
         const state =
           sample && hears ? subtractFromCounter(compiled, all, sample.sample, sample.moment) : all;
@@ -166,10 +167,13 @@ describe("metrics", () => {
     const since = ["2026-01-01T00:00:00Z", "2026-01-01T01:00:00+01:00"].map((at) =>
       aMetric({ window: { type: "SINCE", at } }),
     );
-    assert.equal(indexMetrics([a!, b!]).forEvent("a").length, 1);
-    assert.equal(indexMetrics(since).forEvent("tried").length, 1);
-    assert.equal(indexMetrics([a!, aMetric({}), since[0]!]).forEvent("tried").length, 2);
-    assert.equal(indexMetrics([aMetric({ eventTypes: ["*"] })]).forEvent("player.level_up").length, 0);
+    assert.equal(atOnce(metricPieces([a!, b!])).forEvent("a").length, 1);
+    assert.equal(atOnce(metricPieces(since)).forEvent("tried").length, 1);
+    assert.equal(atOnce(metricPieces([a!, aMetric({}), since[0]!])).forEvent("tried").length, 2);
+    assert.equal(
+      atOnce(metricPieces([aMetric({ eventTypes: ["*"] })])).forEvent("player.level_up").length,
+      0,
+    );
   });
 
   it("do not count an event of a window that is no longer kept, and say late", () => {

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
-import { indexMetrics } from "../../src/domain/evaluation/metrics/compile.ts";
+import { metricPieces } from "../../src/domain/evaluation/metrics/compile.ts";
+import { atOnce } from "../../src/domain/kernel/slices.ts";
 import { countEvent } from "../../src/domain/evaluation/metrics/count.ts";
 import type { BadgeState, PlayerState } from "../../src/domain/evaluation/player-state.ts";
 import { CONDITION_TYPES } from "../../src/domain/evaluation/conditions/condition-kinds.ts";
@@ -139,7 +140,7 @@ const sceneOf = (node: unknown, events: readonly PastEvent[], who: Person) => {
       ],
       streak: [{ key: "daily", name: "Daily", qualify: { parts: [{ metric: COUNT_TRIED }] } }],
     },
-    metrics: indexMetrics(metricsIn(node)),
+    metrics: atOnce(metricPieces(metricsIn(node))),
     boards: [board],
     timezone: "America/Sao_Paulo",
   });

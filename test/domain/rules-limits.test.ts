@@ -78,6 +78,12 @@ describe("limits of rules", () => {
     );
   });
 
+  it("fire in no window that is older than the eight that are kept", () => {
+    const one = fires({ perPlayer: [{ max: 1, window: "DAY" }] });
+    for (let day = 1; day <= 9; day++) assert(one.at(at(`2026-03-0${day}T12:00Z`)).fired);
+    assert.match(one.at(at("2026-03-01T13:00Z")).detail!, /^late/);
+  });
+
   it("hold for every span of a rolling limit, in order exactly, late never past it", () => {
     const spans = fc.record({
       max: fc.integer({ min: 1, max: 12 }),

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import type { Board } from "../../src/domain/evaluation/boards/board.ts";
-import { indexBoards, scoreEvent, scoreXp } from "../../src/domain/evaluation/boards/holdings.ts";
+import { boardPieces, scoreEvent, scoreXp } from "../../src/domain/evaluation/boards/holdings.ts";
+import { atOnce } from "../../src/domain/kernel/slices.ts";
 import {
   fromRankScore,
   RANK_MAX,
@@ -19,7 +20,7 @@ describe("scores of events", () => {
 
   const scoreOn = (board: Partial<Board>, events: TurnOptions[]): number | undefined => {
     const full = aBoard({ operator: "SUM", sort: "ASC", ...board });
-    const index = indexBoards([full]);
+    const index = atOnce(boardPieces([full]));
     const player = aPlayer();
     for (const event of events) scoreEvent(aTurn({ ...event, player }).turn, index);
     return player.entries.get("w1")?.rankScore;
@@ -70,7 +71,7 @@ describe("scores of events", () => {
   });
 
   it("stay right for more event types than the index remembers", () => {
-    const index = indexBoards([aBoard({ metric: metric({ event: { eventTypes: ["a.*"] } }) })]);
+    const index = atOnce(boardPieces([aBoard({ metric: metric({ event: { eventTypes: ["a.*"] } }) })]));
     for (let i = 0; i < 3_000; i++) assert.equal(index.forEvent(`a.${i}`).length, 1);
     assert.equal(index.forEvent("a.2999").length, 1);
     assert.equal(index.forEvent("b").length, 0);

@@ -54,11 +54,11 @@ describe("statistics of rules", () => {
     const recorder = createStatsRecorder();
     const rule = compileRule(aRule());
     const undone = recorder.openBatch();
-    undone.observerOf(PROJECT).considered(rule, { fired: true, reason: "MATCHED" });
+    undone.observerOf(PROJECT)(rule, { fired: true, reason: "MATCHED" });
     assert.deepEqual(recorder.take(), []);
     const done = recorder.openBatch();
-    done.observerOf(PROJECT).considered(rule, { fired: true, reason: "MATCHED" });
-    done.observerOf(PROJECT).considered(rule, { fired: false, reason: "COOLDOWN" });
+    done.observerOf(PROJECT)(rule, { fired: true, reason: "MATCHED" });
+    done.observerOf(PROJECT)(rule, { fired: false, reason: "COOLDOWN" });
     done.commit(noEffects(), NOW);
     const [counts] = recorder.take();
     assert.deepEqual(
@@ -90,7 +90,7 @@ describe("statistics of rules", () => {
       const ruleStats = createStatsRecorder();
       const app = { transact, log, ruleStats } as unknown as App;
       const batch = ruleStats.openBatch();
-      batch.observerOf(projectId).considered(compileRule(aRule()), { fired: true, reason: "MATCHED" });
+      batch.observerOf(projectId)(compileRule(aRule()), { fired: true, reason: "MATCHED" });
       batch.commit(noEffects(), NOW);
       await assert.rejects(flushRuleStats.run(app, "*"), /no database/);
       isAway = false;

@@ -95,6 +95,7 @@ export type InboxRow = {
   title: string;
   body: string | null;
   data: Json;
+  /** A reward that waits to be claimed, which the message is about. */
   rewardGrantId: string | null;
   expiresMs: number | null;
 };

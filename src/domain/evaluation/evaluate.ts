@@ -52,7 +52,7 @@ export type TurnParts = {
   isTracked?: boolean;
   trace?: TraceSink | undefined;
   /** Called for every rule that is considered. */
-  observe?: RuleObserver["considered"] | undefined;
+  observe?: RuleObserver | undefined;
   /** Previous firings of rules for this root; default: none. */
   firings?: Root["firings"] | undefined;
   /** Cost of this root before; default: none. */
@@ -95,23 +95,11 @@ export const saveSettled = (turn: PlanTurn): (() => void) => {
 
 const ignore = (): void => undefined;
 
-/** Functions of a turn that refer to it. */
-type Own =
-  | "emit"
-  | "give"
-  | "questStanding"
-  | "isQuestOpen"
-  | "adventureStanding"
-  | "grantPremium"
-  | "changeQuest"
-  | "changeAdventure"
-  | "warn";
+/** What the turns of a pass share. */
+type Shared = Pick<PlanTurn, "project" | "player" | "nowMs" | "effects" | "shared" | "root">;
 
 /** Creates the turn of one event, which shares everything else with its root's. */
-const passOf = (
-  { project, player, nowMs, effects, shared, root }: Omit<PlanTurn, "event" | Own>,
-  event: RuleEvent,
-): PlanTurn => {
+const passOf = ({ project, player, nowMs, effects, shared, root }: Shared, event: RuleEvent): PlanTurn => {
   const turn: PlanTurn = {
     project,
     player,
@@ -145,7 +133,7 @@ const passOf = (
 export const evaluateEvent = (turn: PlanTurn): string | undefined => {
   const { player, event } = turn;
   const xpBefore = player.xp;
-  const problem = SPAWNED_TYPES.has(event.type) ? runTraced(turn, runSpawned) : evaluateOne(turn);
+  const problem = SPAWNED_TYPES.has(event.type) ? evaluateSpawned(turn) : evaluateOne(turn);
   // Not earlier: until here it is the previous time, which rules for returning players read.
   const isOwn = !event.type.startsWith("system.");
   if (isOwn) seeAt(player, event.at);
@@ -205,11 +193,11 @@ const evaluateOne = (turn: PlanTurn): undefined => {
   trace?.close(turn);
 };
 
-const runTraced = <T>(turn: Turn, run: (turn: Turn) => T): T => {
+const evaluateSpawned = (turn: Turn): string | undefined => {
   turn.root.trace?.open(turn);
-  const result = run(turn);
+  const problem = runSpawned(turn);
   turn.root.trace?.close(turn);
-  return result;
+  return problem;
 };
 
 /** Announces a player that an event has just created. */

@@ -2,9 +2,8 @@ import { derive, publish } from "./emit.ts";
 import type { PlayerState } from "./player-state.ts";
 import type { RewardBundle } from "./rewards/bundle.ts";
 import { grantBundle } from "./rewards/shared-keys.ts";
-import type { Turn } from "./turn.ts";
+import { causeOf, type Turn } from "./turn.ts";
 import type { EventData, EventType } from "../kernel/events/domain-events.ts";
-import type { Cause } from "../kernel/events/events.ts";
 
 /** Fields by which events name the player. */
 export const playerOf = ({ player }: Pick<Turn, "player">) => ({
@@ -32,13 +31,6 @@ export const emitGoal = <T extends EventType>(turn: Turn, type: T, data: EventDa
 };
 
 const KINDS = { QUEST: "q", ADVENTURE: "adv" } as const;
-
-/** Returns the cause of what a goal gives or takes. */
-export const causeOf = ({ root }: Turn, kind: keyof typeof KINDS, refKey: string): Cause => ({
-  kind,
-  refKey,
-  ...(root.isTracked ? { rootEventId: root.id } : {}),
-});
 
 /** What a player's goal gives or takes; `row`: of the player. */
 type Giving = { key: string; row: { id: string; again?: number }; what: string };

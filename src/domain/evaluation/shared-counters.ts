@@ -99,6 +99,3 @@ export const createSharedCounters = (unloaded: Unloaded, first: readonly Loaded[
         })),
   };
 };
-
-/** For contexts without shared counters. */
-export const noSharedCounters = (): SharedCounters => createSharedCounters("REFUSED");

@@ -44,7 +44,7 @@ export type Root = {
   /** Whether caps are ignored, by a simulation without limits. */
   ignoresCaps?: boolean;
   /** Called for every rule that is considered. */
-  observe: RuleObserver["considered"] | undefined;
+  observe: RuleObserver | undefined;
   /** When set, rules run in trace mode and record their evaluation here. */
   trace: TraceSink | undefined;
   /** Nesting depth of the bundles currently being granted, and their number so far. */
@@ -159,8 +159,11 @@ const MEASURED_FROM = PLAYER_STATE_MAX_BYTES / 2;
 const LARGE = PLAYER_STATE_MAX_BYTES / 4;
 
 /** Returns the bytes of a value as JSON; 0 for undefined. Documents contain ASCII only. */
-export const jsonLength = (value: unknown): number =>
-  value === undefined ? 0 : JSON.stringify(value).length;
+const jsonLength = (value: unknown): number => (value === undefined ? 0 : JSON.stringify(value).length);
+
+/** Returns by how many bytes a document grows with a part of it. @param frame what surrounds a new part */
+export const growthOf = (frame: string, old: unknown, next: unknown): number =>
+  jsonLength(next) - (old === undefined ? -frame.length : jsonLength(old));
 
 const measure = (player: PlayerState, isPruned: boolean): DocSize => {
   const bytes = jsonLength(player.doc);
@@ -273,6 +276,13 @@ export const write = <K extends keyof Effects>(
   (effects[kind] as Effects[K][number][]).push(row);
 };
 
+/** Returns the cause of what a definition gives or takes. */
+export const causeOf = ({ root }: Pick<Turn, "root">, kind: Cause["kind"], refKey: string): Cause => ({
+  kind,
+  refKey,
+  ...(root.isTracked ? { rootEventId: root.id } : {}),
+});
+
 /** Where rules took too many steps or wrote too much: the one that took most. */
 export type StepsHit = { projectId: string; rootEventId: string; spender: Spender };
 
@@ -282,30 +292,30 @@ export const stepsHitOf = ({ root, project }: Turn): StepsHit | undefined => {
   return spender && { projectId: project.projectId, rootEventId: root.id, spender };
 };
 
+/** Publishes something to the project alone: no line of the player's stream. */
+const report = (turn: Turn, type: string, data: object): void => {
+  const { root, project } = turn;
+  const options = root.isTracked ? { eventId: root.id } : {};
+  write(turn, "outbox", outboxRow(project.projectId, type, data, options));
+};
+
 /** Reports, once per root, that its rules took too much. */
 export const reportStepsHit = (turn: Turn): void => {
   const { root } = turn;
   const hit = root.cost.isTold ? undefined : stepsHitOf(turn);
   if (!hit) return;
   root.cost.isTold = true;
-  const data = { ...hit.spender, rootEventId: hit.rootEventId, paused: false };
-  const options = root.isTracked ? { eventId: root.id } : {};
-  write(turn, "outbox", outboxRow(hit.projectId, "event.steps_exhausted", data, options));
+  report(turn, "event.steps_exhausted", { ...hit.spender, rootEventId: root.id, paused: false });
 };
 
 /** Reports, once per root, that a player's document had no room for the counter of a definition. */
-export const reportUncounted = (turn: Turn, spender: Spender | undefined): void => {
+export const reportUncounted = (turn: Turn, what: string, spender: Spender | undefined): void => {
   const { root, player } = turn;
+  turn.warn(`full: ${what} does not count, ${PLAYER_STATE_MAX_BYTES} bytes are kept of a player`);
   if (root.isUncountedReported || !spender) return;
   root.isUncountedReported = true;
-  const data = {
-    ...spender,
-    rootEventId: root.id,
-    playerId: player.id,
-    externalUserId: player.externalUserId,
-  };
-  const options = root.isTracked ? { eventId: root.id } : {};
-  write(turn, "outbox", outboxRow(player.projectId, "event.uncounted", data, options));
+  const { id: playerId, externalUserId } = player;
+  report(turn, "event.uncounted", { ...spender, rootEventId: root.id, playerId, externalUserId });
 };
 
 /** Maximum chain length from a tracked event to a derived event. */
@@ -342,10 +352,8 @@ export const recordLoop = ({ root, project }: Turn, chain: readonly RuleStep[]):
 export const reportLoop = (turn: Turn): void => {
   const { root } = turn;
   if (!root.loop) return;
-  const { projectId, rootEventId, chain } = root.loop;
+  const { rootEventId, chain } = root.loop;
   const { ruleId, ruleKey } = chain.at(-1)!;
   const keys = chain.map((step) => step.ruleKey);
-  const data = { ruleKey, ruleId, rootEventId, chain: keys, paused: false };
-  const options = root.isTracked ? { eventId: root.id } : {};
-  write(turn, "outbox", outboxRow(projectId, "rule.loop_detected", data, options));
+  report(turn, "rule.loop_detected", { ruleKey, ruleId, rootEventId, chain: keys, paused: false });
 };

@@ -433,7 +433,7 @@ const turnOf = (queued: QueuedEvent, player: PlayerState, batch: BatchState, mor
     ...(eventType === SCHEDULE_TYPE ? { ruleId: String(properties["ruleId"]) } : {}),
   };
   const parts = { plan, player, event, nowMs, effects, shared, isTracked: true };
-  return openTurn({ ...parts, ...more, observe: counts?.observerOf(projectId).considered });
+  return openTurn({ ...parts, ...more, observe: counts?.observerOf(projectId) });
 };
 
 /**

@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import { noEffects } from "../evaluation/evaluate.ts";
-import { noSharedCounters } from "../evaluation/shared-counters.ts";
+import { createSharedCounters } from "../evaluation/shared-counters.ts";
 import { failedTrace } from "../evaluation/trace/keep-trace.ts";
 import type { Json } from "../kernel/events/events.ts";
 import { NIL_ID } from "../kernel/ids.ts";
@@ -268,7 +268,7 @@ const failEvent = async (work: Work, event: QueuedEvent, error: unknown): Promis
       outbox: [failed],
       traces: [failedTrace(event, { error: message, now: work.now })],
     },
-    shared: noSharedCounters(),
+    shared: createSharedCounters("REFUSED"),
     verdicts: [{ projectId, eventId, status: "FAILED" as const, error: message, attempts }],
     done: [{ projectId, part, seq }],
   };

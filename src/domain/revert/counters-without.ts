@@ -4,11 +4,11 @@ import {
   addToCounter,
   type CompiledMetric,
   type CounterState,
-  isReversible,
   type Moment,
   readCounter,
   subtractFromCounter,
 } from "../evaluation/metrics/compile.ts";
+import { isSubtractable } from "../evaluation/metrics/aggregates.ts";
 import { type PastEvent, sampleOfEvent } from "../evaluation/metrics/count.ts";
 import type { BadgeState, PlayerState } from "../evaluation/player-state.ts";
 import type { ProjectPlan } from "../evaluation/project-plan.ts";
@@ -65,7 +65,7 @@ const reverseCounter = (
   const counted = sampleOfEvent(metric, turn, event);
   if (old === undefined || !counted) return;
   if (recounted.has(metric.id)) return setCounter(turn, metric, recounted.get(metric.id));
-  if (!isReversible(metric)) {
+  if (!isSubtractable(metric.aggregate)) {
     const { aggregate, property } = metric.definition;
     reversal.left.add(`counter ${aggregate}(${property ?? ""})`);
     return;
@@ -144,7 +144,8 @@ const touch = (owner: Owner, metric: CompiledMetric, { id, event, touched }: Tou
   };
   before.by.add(id);
   before.moments.set(isForAllTime(metric) ? 0 : moment.at, moment);
-  if (isReversible(metric)) before.state = subtractFromCounter(metric, before.state, sample, moment);
+  if (isSubtractable(metric.aggregate))
+    before.state = subtractFromCounter(metric, before.state, sample, moment);
   touched.set(metric.id, before);
 };
 

@@ -1,6 +1,7 @@
 import { sql } from "kysely";
 import type { Moment } from "../evaluation/boards/board.ts";
-import { type CompiledMetric, type CounterState, isReversible } from "../evaluation/metrics/compile.ts";
+import { type CompiledMetric, type CounterState } from "../evaluation/metrics/compile.ts";
+import { isSubtractable } from "../evaluation/metrics/aggregates.ts";
 import type { PlayerState } from "../evaluation/player-state.ts";
 import type { ProjectPlan } from "../evaluation/project-plan.ts";
 import type { Work } from "../kernel/work.ts";
@@ -82,7 +83,7 @@ const addFollowers = (
   { again, found }: { again: Recounted | undefined; found: Found },
 ): void => {
   const { metric } = touched;
-  const mustRecount = !isReversible(metric);
+  const mustRecount = !isSubtractable(metric.aggregate);
   if (mustRecount && again) found.recounted.set(metric.id, again.state);
   const known = mustRecount ? again && { ...touched, state: again.state } : touched;
   for (const follower of followersOf(owner, metric)) {
@@ -101,7 +102,7 @@ const addFollowers = (
 };
 
 const isUnsure = (owner: Owner, one: Touched): boolean =>
-  !isReversible(one.metric) ||
+  !isSubtractable(one.metric.aggregate) ||
   followersOf(owner, one.metric).some((follower) => dueNow(one, follower) === undefined);
 
 const dueOf = (one: Touched, follower: Follower, again: Recounted | undefined): Due | undefined => {

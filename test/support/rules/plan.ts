@@ -10,7 +10,8 @@ import { createSharedCounters } from "../../../src/domain/evaluation/shared-coun
 import type { Effects } from "../../../src/domain/evaluation/effects.ts";
 import type { Stored } from "../../../src/domain/evaluation/live.ts";
 import { DEFINITION_KINDS } from "../../../src/domain/registries/definition-kinds.ts";
-import { indexBoards } from "../../../src/domain/evaluation/boards/holdings.ts";
+import { boardPieces } from "../../../src/domain/evaluation/boards/holdings.ts";
+import { atOnce } from "../../../src/domain/kernel/slices.ts";
 import {
   DEFAULT_SETTINGS,
   type ProjectSettings,
@@ -57,7 +58,7 @@ export const aPlan = ({ settings, define = {}, ...more }: PlanParts = {}): Proje
     curve: DEFAULT_CURVE,
     boards,
     boardsByKey: new Map(boards.map((board) => [board.key, board])),
-    boardIndex: indexBoards(boards),
+    boardIndex: atOnce(boardPieces(boards)),
     rules,
     ...more,
   };

@@ -9,7 +9,7 @@ import {
   refreshAllSegments,
   type SegmentConditions,
 } from "../../evaluation/segments/membership.ts";
-import { noSharedCounters } from "../../evaluation/shared-counters.ts";
+import { createSharedCounters } from "../../evaluation/shared-counters.ts";
 import type { Turn } from "../../evaluation/turn.ts";
 import type { PlayerRef } from "../../kernel/events/events.ts";
 import { newId, NIL_ID } from "../../kernel/ids.ts";
@@ -50,7 +50,7 @@ const scratchTurn = (plan: ProjectPlan, player: PlayerState, nowMs: number): Tur
     event: changeEvent(newId(), nowMs),
     nowMs,
     effects: noEffects(),
-    shared: noSharedCounters(),
+    shared: createSharedCounters("REFUSED"),
   });
 
 /** `isLast`: whether there are no further players. */

@@ -4,6 +4,7 @@ import type { CapSet } from "../caps/cap.ts";
 import type { SpawnedEvent } from "../effects.ts";
 import { compileReference } from "../language/expressions.ts";
 import {
+  isPath,
   isReferenceObject,
   type Mention,
   type NamedKind,
@@ -75,25 +76,13 @@ export type FindDefinition = (kind: NamedKind, key: string) => Json | undefined;
  * A kind of action: to add one, add a file here and a line in `action-kinds.ts`. An action runs in two steps,
  * since it may be sent to another player or to a later time in between.
  */
-export type ActionKind<S extends z.ZodObject, R extends object> = {
+type OwnKind<S extends z.ZodObject, R extends object> = {
   type: string;
   /** Summary in the catalogue of rules. */
   summary: string;
   schema: S;
-  /**
-   * Returns the definitions that it names by key; paths lead from the action. Those named by
-   * references are added.
-   */
-  mentions(action: z.output<S>): Mention[];
   /** Returns its possible effects as causes (see causes.ts), for the check for endless loops. */
   causes(action: z.output<S>): readonly string[];
-  /**
-   * Checks requirements on the definitions that it names, beyond their existence.
-   * @returns the field and message of each violation
-   */
-  demands(action: z.output<S>, find: FindDefinition): readonly (readonly [field: string, message: string])[];
-  /** Returns whether `perform` may throw RuleFailure; then earlier effects of the rule are rolled back. */
-  canFail(action: z.output<S>): boolean;
   /**
    * Prepares the first step: evaluates every number and reference when the rule fires. Its result is plain
    * JSON; undefined when there is nothing to do.
@@ -103,9 +92,29 @@ export type ActionKind<S extends z.ZodObject, R extends object> = {
   perform(turn: Turn, resolved: R, record: ActionRecord): void;
 };
 
+/** By default an action names and demands nothing, and does not fail. */
+type Needs<S extends z.ZodObject> = {
+  /**
+   * Returns the definitions that it names by key; paths lead from the action. Those named by
+   * references are added.
+   */
+  mentions(action: z.output<S>): Mention[];
+  /**
+   * Checks requirements on the definitions that it names, beyond their existence.
+   * @returns the field and message of each violation
+   */
+  demands(action: z.output<S>, find: FindDefinition): readonly (readonly [field: string, message: string])[];
+  /** Returns whether `perform` may throw RuleFailure; then earlier effects of the rule are rolled back. */
+  canFail(action: z.output<S>): boolean;
+};
+
+export type ActionKind<S extends z.ZodObject, R extends object> = OwnKind<S, R> & Needs<S>;
+
+const NO_NEEDS = { mentions: () => [], demands: () => [], canFail: () => false };
+
 export const actionKind = <S extends z.ZodObject, R extends object>(
-  kind: ActionKind<S, R>,
-): ActionKind<S, R> => kind;
+  kind: OwnKind<S, R> & Partial<Needs<S>>,
+): ActionKind<S, R> => ({ ...NO_NEEDS, ...kind });
 
 /** Returns how often the rule has fired for this root before. */
 const firingNumber = ({ root }: Turn, { ruleId }: Firing): number => root.firings.get(ruleId) ?? 0;
@@ -165,6 +174,20 @@ export const Value = z.union([Scalar, Reference, scalarList(0, ITEMS_MAX)], {
   error: `must be a string, number, boolean, null, {"ref"} or a list of at most ${ITEMS_MAX} of these`,
 });
 export type Value = z.output<typeof Value>;
+
+const isName = (text: string): boolean => !text.includes(".") && isPath(text);
+
+/** Values by name, which compileValues takes. */
+export const NamedValues = z.record(
+  z.string().refine(isName, "must be 1 to 64 letters, digits, _ and -"),
+  Value,
+);
+
+/** The effects of a change of some amount: an expression may be positive or negative. */
+export const causesOfChange = (amount: unknown, gain: readonly string[], loss: readonly string[]) => {
+  if (typeof amount !== "number") return [...gain, ...loss];
+  return amount < 0 ? loss : gain;
+};
 
 type Setter = (turn: Turn, values: Json) => void;
 

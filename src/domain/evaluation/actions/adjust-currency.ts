@@ -5,13 +5,7 @@ import { Key, mentionsAt } from "../language/syntax.ts";
 import { adjustCurrency as adjust } from "../currencies/adjust.ts";
 import { compileExpression, Expression, Rounding, ROUNDINGS } from "../language/expressions.ts";
 import { RuleFailure } from "../running/outcome.ts";
-import { actionFields, actionKind, OnInsufficient } from "./action.ts";
-
-/** An expression may be positive or negative. */
-const changeOf = (amount: unknown): readonly string[] => {
-  if (typeof amount !== "number") return [...CAUSES.gain, ...CAUSES.loss];
-  return amount < 0 ? CAUSES.loss : CAUSES.gain;
-};
+import { actionFields, actionKind, causesOfChange, OnInsufficient } from "./action.ts";
 
 /** Credits or debits a currency. `onInsufficient` decides when the balance, or the room, is insufficient. */
 export const adjustCurrency = actionKind({
@@ -27,8 +21,10 @@ export const adjustCurrency = actionKind({
     onInsufficient: OnInsufficient.default("FAIL_RULE"),
   }),
   mentions: ({ currencyKey }) => mentionsAt("currencyKey", "currency", currencyKey),
-  causes: ({ amount, currencyKey }) => [...about(changeOf(amount), currencyKey), ...USES_BOOSTS],
-  demands: () => [],
+  causes: ({ amount, currencyKey }) => [
+    ...about(causesOfChange(amount, CAUSES.gain, CAUSES.loss), currencyKey),
+    ...USES_BOOSTS,
+  ],
   canFail: ({ onInsufficient }) => onInsufficient === "FAIL_RULE",
   compile: ({ currencyKey, amount: expression, rounding, boostable, onInsufficient }) => {
     const amountOf = compileExpression(expression);

@@ -29,9 +29,7 @@ export const adjustLives = actionKind<typeof schema, Resolved>({
   type: "adjust_lives",
   summary: "Adds, removes or refills lives, or makes them unlimited for a time",
   schema,
-  mentions: () => [],
   causes: () => CAUSES.lives,
-  demands: () => [],
   canFail: ({ onInsufficient }) => onInsufficient === "FAIL_RULE",
   compile: ({ amount: expression, refill, unlimitedSeconds, onInsufficient }) => {
     if (refill !== undefined) return () => ({ refill, onInsufficient });

@@ -29,8 +29,6 @@ export const applyBoost = actionKind({
   schema,
   mentions: ({ applies }) => assetMentions("applies", applies),
   causes: ({ boostKey }) => about(CAUSES.boost, boostKey),
-  demands: () => [],
-  canFail: () => false,
   compile: ({ boostKey, applies, factor, durationSeconds, uses, stacking }) => {
     const counted = uses === undefined ? {} : { uses };
     const resolved = { boostKey, applies, factor, durationSeconds, stacking, ...counted };

@@ -3,15 +3,20 @@ import type { Json } from "../../kernel/events/events.ts";
 import { isReservedType } from "../../kernel/events/event-types.ts";
 import { emitCustom } from "../emit.ts";
 import { RuleFailure } from "../running/outcome.ts";
-import { isPath, smallRecord } from "../language/syntax.ts";
-import { actionFields, actionKind, compileValues, isPassable, PASSED_ON_MAX_BYTES, Value } from "./action.ts";
+import { smallRecord } from "../language/syntax.ts";
+import {
+  actionFields,
+  actionKind,
+  compileValues,
+  isPassable,
+  NamedValues,
+  PASSED_ON_MAX_BYTES,
+} from "./action.ts";
 
 const PROPERTIES_MAX = 50;
 
 /** Destinations of an emitted event: other rules, webhooks, the live stream, the player's inbox. */
 export const CHANNELS = ["rules", "webhook", "realtime", "inbox"] as const;
-
-const isName = (text: string): boolean => !text.includes(".") && isPath(text);
 
 const schema = z.strictObject({
   type: z.literal("emit_event"),
@@ -20,11 +25,7 @@ const schema = z.strictObject({
     .string()
     .regex(/^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,99}$/, "must be an event type such as order.paid")
     .refine((type) => !isReservedType(type), "is reserved for the service's own events"),
-  properties: smallRecord(
-    z.record(z.string().refine(isName, "must be 1 to 64 letters, digits, _ and -"), Value),
-    PROPERTIES_MAX,
-    `more than ${PROPERTIES_MAX} properties`,
-  ).default({}),
+  properties: smallRecord(NamedValues, PROPERTIES_MAX, `more than ${PROPERTIES_MAX} properties`).default({}),
   channels: z.array(z.enum(CHANNELS)).min(1).max(CHANNELS.length),
 });
 
@@ -37,9 +38,7 @@ export const emitEvent = actionKind<typeof schema, Resolved>({
   type: "emit_event",
   summary: "Emits an event of your own, for other rules, webhooks, the live stream or the inbox",
   schema,
-  mentions: () => [],
   causes: ({ eventType, channels }) => (channels.includes("rules") ? [eventType] : []),
-  demands: () => [],
   canFail: () => true,
   compile: ({ eventType, properties, channels }) => {
     const valuesOf = compileValues(properties);

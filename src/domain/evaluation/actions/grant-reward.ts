@@ -30,7 +30,6 @@ export const grantReward = actionKind<typeof schema, Resolved>({
   schema,
   mentions: ({ rewardKey }) => mentionsAt("rewardKey", "reward", rewardKey),
   causes: ({ rewardKey }) => about(CAUSES.reward, rewardKey),
-  demands: () => [],
   canFail: () => true,
   compile: ({ rewardKey, quantity, delivery, expiresInSeconds }) => {
     const expiry = expiresInSeconds === undefined ? {} : { expiresInSeconds };

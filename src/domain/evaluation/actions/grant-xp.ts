@@ -3,13 +3,7 @@ import { capsOf } from "../caps/caps.ts";
 import { CAUSES, USES_BOOSTS } from "../causes.ts";
 import { grantXp as grant } from "../xp/xp.ts";
 import { compileExpression, Expression, Rounding, ROUNDINGS } from "../language/expressions.ts";
-import { actionFields, actionKind } from "./action.ts";
-
-/** An expression may be positive or negative. */
-const changeOf = (amount: unknown): readonly string[] => {
-  if (typeof amount !== "number") return [...CAUSES.xp, ...CAUSES.xpLoss];
-  return amount < 0 ? CAUSES.xpLoss : CAUSES.xp;
-};
+import { actionFields, actionKind, causesOfChange } from "./action.ts";
 
 /** Gives XP, or takes it away by a negative amount: never below 0. */
 export const grantXp = actionKind({
@@ -22,10 +16,7 @@ export const grantXp = actionKind({
     rounding: Rounding,
     boostable: z.boolean().default(true),
   }),
-  mentions: () => [],
-  causes: ({ amount }) => [...changeOf(amount), ...USES_BOOSTS],
-  demands: () => [],
-  canFail: () => false,
+  causes: ({ amount }) => [...causesOfChange(amount, CAUSES.xp, CAUSES.xpLoss), ...USES_BOOSTS],
   compile: ({ amount: expression, rounding, boostable }) => {
     const amountOf = compileExpression(expression);
     const round = ROUNDINGS[rounding];

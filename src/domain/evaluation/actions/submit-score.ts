@@ -1,15 +1,13 @@
 import { z } from "zod";
 import { SCORE, USES_BOOSTS } from "../causes.ts";
-import { isPath, Key, mentionsAt } from "../language/syntax.ts";
+import { Key, mentionsAt } from "../language/syntax.ts";
 import { isMeta } from "../boards/definition.ts";
 import { submitScore as submit } from "../boards/submit.ts";
 import { compileExpression, Expression } from "../language/expressions.ts";
-import { actionFields, actionKind, compileValues, Value } from "./action.ts";
+import { actionFields, actionKind, compileValues, NamedValues } from "./action.ts";
 
 /** Maximum fields of a score's meta. */
 const META_MAX = 20;
-
-const isName = (text: string): boolean => !text.includes(".") && isPath(text);
 
 /** Submits a score to a CUSTOM leaderboard. An inactive board is skipped with a warning. */
 export const submitScore = actionKind({
@@ -20,10 +18,10 @@ export const submitScore = actionKind({
     ...actionFields,
     leaderboardKey: Key,
     score: Expression,
-    meta: z
-      .record(z.string().refine(isName, "must be 1 to 64 letters, digits, _ and -"), Value)
-      .refine((given) => Object.keys(given).length <= META_MAX, `more than ${META_MAX} fields`)
-      .optional(),
+    meta: NamedValues.refine(
+      (given) => Object.keys(given).length <= META_MAX,
+      `more than ${META_MAX} fields`,
+    ).optional(),
   }),
   mentions: ({ leaderboardKey }) => mentionsAt("leaderboardKey", "leaderboard", leaderboardKey),
   causes: () => [SCORE, ...USES_BOOSTS],
@@ -32,7 +30,6 @@ export const submitScore = actionKind({
     if (!metric || metric.source === "CUSTOM") return [];
     return [["leaderboardKey", `${leaderboardKey}: a leaderboard of ${metric.source} takes no scores`]];
   },
-  canFail: () => false,
   compile: ({ leaderboardKey, score: expression, meta }) => {
     const scoreOf = compileExpression(expression);
     const metaOf = meta && compileValues(meta);

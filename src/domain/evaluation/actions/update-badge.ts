@@ -51,7 +51,6 @@ export const updateBadge = actionKind<typeof schema, Resolved>({
     if (tier === undefined || !Array.isArray(tiers) || tier <= tiers.length) return [];
     return [["tier", `the badge ${badgeKey} has ${tiers.length} tiers`]];
   },
-  canFail: () => false,
   compile: ({ badgeKey, operation, tier, amount: expression }) => {
     if (operation !== "PROGRESS") {
       const resolved = { badgeKey, operation, ...(tier === undefined ? {} : { tier }) };

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { about, CAUSES } from "../causes.ts";
-import { compilePath, Key, mentionsAt, Path, smallRecord } from "../language/syntax.ts";
+import { compilePath, Key, mentionsAt, Path, smallRecord, toSafe } from "../language/syntax.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import type { PlayerState } from "../player-state.ts";
 import { updatePlayer as update } from "../profile.ts";
@@ -50,16 +50,13 @@ const compileSteps = (increment: Readonly<Record<string, Expression>>) => {
     Object.fromEntries(steps.map(([path, stepOf]) => [path, stepOf(turn)]));
 };
 
-const clamp = (value: number): number =>
-  Math.max(Number.MIN_SAFE_INTEGER, Math.min(Number.MAX_SAFE_INTEGER, value));
-
 const counted = (turn: Turn, increment: Record<string, number>): Json => {
   const { attributes }: PlayerState = turn.player;
   const values: Json = {};
   for (const [path, step] of Object.entries(increment)) {
     const before = compilePath(path)(attributes) ?? 0;
     if (typeof before !== "number") turn.warn(`attribute ${path} is not a number: it counts from 0`);
-    values[path] = clamp((typeof before === "number" ? before : 0) + step);
+    values[path] = toSafe((typeof before === "number" ? before : 0) + step);
   }
   return values;
 };

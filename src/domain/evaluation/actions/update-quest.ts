@@ -53,7 +53,6 @@ export const updateQuest = actionKind<typeof schema, QuestOrder>({
     const isThere = (steps as { key: string }[]).some((step) => step.key === stepKey);
     return isThere ? [] : [["stepKey", `the quest ${key} has no step ${stepKey}`]];
   },
-  canFail: () => false,
   compile: ({ entity, key, operation, stepKey, amount: expression }) => {
     if (operation !== "ADVANCE") return () => ({ entity, key, operation });
     const amountOf = expression === undefined ? () => 1 : compileExpression(expression);

@@ -7,23 +7,8 @@ import { Audience } from "../segments/audience.ts";
 import { IsoTime } from "../../kernel/iso-time.ts";
 
 /** The fields of an adventure that decide what can be unlocked, reached and completed. */
-type AdventurePlan = {
-  items: readonly {
-    questKey: string;
-    order: number;
-    optional: boolean;
-    points: number;
-    unlock: {
-      mode: string;
-      questKeys?: readonly string[];
-      points?: number;
-    };
-  }[];
-  completion: { mode: "ALL_REQUIRED" | "COUNT" | "POINTS"; value?: number | undefined };
-  tiers: readonly { tier: number; points: number }[];
-  pointsFrom: readonly unknown[];
-};
-type ReachedItem = AdventurePlan["items"][number];
+type AdventurePlan = Pick<Shape, "items" | "completion" | "tiers" | "pointsFrom">;
+type Item = Shape["items"][number];
 type Problem = { path: (string | number)[]; message: string };
 
 /** Returns the item before another by their order; undefined for the first one. */
@@ -34,10 +19,10 @@ const previousOf = <I extends { order: number }>(items: readonly I[], item: I): 
   );
 
 /** Returns the quests that must be done before an item is unlocked. */
-export const questsBefore = (items: readonly ReachedItem[], item: ReachedItem): readonly string[] => {
-  const { mode, questKeys = [] } = item.unlock;
-  if (mode === "AFTER_QUESTS") return questKeys;
-  const previous = mode === "AFTER_PREVIOUS" ? previousOf(items, item) : undefined;
+export const questsBefore = (items: readonly Item[], item: Item): readonly string[] => {
+  const { unlock } = item;
+  if (unlock.mode === "AFTER_QUESTS") return unlock.questKeys;
+  const previous = unlock.mode === "AFTER_PREVIOUS" ? previousOf(items, item) : undefined;
   return previous ? [previous.questKey] : [];
 };
 
@@ -49,9 +34,9 @@ const reachOf = (
   const done = new Set<string>();
   const before = new Map(items.map((item) => [item, questsBefore(items, item)]));
   let points = pointsFrom.length > 0 ? Infinity : 0;
-  const isOpen = (item: ReachedItem): boolean =>
+  const isOpen = (item: Item): boolean =>
     item.unlock.mode === "POINTS"
-      ? points >= item.unlock.points!
+      ? points >= item.unlock.points
       : before.get(item)!.every((key) => done.has(key));
   for (;;) {
     const next = items.filter((item) => !done.has(item.questKey) && isOpen(item));
@@ -105,15 +90,6 @@ const ITEM_POINTS_MAX = 1_000_000;
 const DAYS_MAX = 3_660;
 const PRICE_MAX = 1_000_000_000;
 
-const UNLOCK_MODES = [
-  "IMMEDIATE",
-  "AFTER_PREVIOUS",
-  "AFTER_QUESTS",
-  "AT_DATE",
-  "DAY_OFFSET",
-  "POINTS",
-] as const;
-
 const Unlock = z
   .discriminatedUnion(
     "mode",
@@ -128,11 +104,11 @@ const Unlock = z
       z.strictObject({ mode: z.literal("DAY_OFFSET"), days: z.int().min(0).max(DAYS_MAX) }),
       z.strictObject({ mode: z.literal("POINTS"), points: z.int().min(1).max(POINTS_MAX) }),
     ],
-    { error: `must have a mode of ${UNLOCK_MODES.join(", ")}` },
+    { error: "must have a mode of IMMEDIATE, AFTER_PREVIOUS, AFTER_QUESTS, AT_DATE, DAY_OFFSET, POINTS" },
   )
   .meta({ id: "AdventureUnlock" });
 
-const Item = z.strictObject({
+const ItemShape = z.strictObject({
   questKey: Key,
   order: z.int().min(0).max(1_000_000).describe("Items follow one another by it; each has its own"),
   chapter: z.string().min(1).max(64).optional(),
@@ -185,7 +161,7 @@ export const adventureShape = z.strictObject({
     .default("AUTO")
     .describe("AUTO: with the first quest that starts or event that gives points"),
   audience: Audience.optional().describe("The players to whom it is offered"),
-  items: z.array(Item).min(1).max(ITEMS_MAX),
+  items: z.array(ItemShape).min(1).max(ITEMS_MAX),
   completion: Completion.default({ mode: "ALL_REQUIRED" }),
   tiers: z.array(Tier).max(TIERS_MAX).default([]),
   premiumPrice: z

@@ -1,4 +1,5 @@
 import { type Badge, type CompiledBadge, PROGRESS_MAX } from "./badge.ts";
+import type { BadgeAwardRow } from "../effects.ts";
 import { metricId } from "../metrics/compile.ts";
 import { readMetric } from "../metrics/count.ts";
 import type { BadgeState, PlayerState } from "../player-state.ts";
@@ -202,14 +203,7 @@ const publishAward = (
   });
 };
 
-type Logged = {
-  badgeKey: string;
-  tier: number;
-  action: "AWARDED" | "REVOKED";
-  serialNo: number | null;
-  key: string;
-  cause: Cause;
-};
+type Logged = Omit<BadgeAwardRow, "id" | "projectId" | "playerId" | "eventId">;
 
 const logAward = (turn: Turn, logged: Logged): void => {
   const { player, root } = turn;
@@ -310,22 +304,15 @@ export const revokeBadge = (
   return undefined;
 };
 
-const NO_BADGES: readonly CompiledBadge[] = [];
-
 /** Indexes the badges that follow a counter by its id. */
 export const indexFollowers = (
   badges: CompiledDefinitions["badges"],
 ): CompiledDefinitions["badgesByMetric"] => {
-  const followers = new Map<string, CompiledBadge[]>();
-  for (const badge of badges.values()) {
-    for (const metric of badge.metrics) {
-      const id = metricId(metric);
-      const known = followers.get(id);
-      if (known) known.push(badge);
-      else followers.set(id, [badge]);
-    }
-  }
-  return followers;
+  const following = [...badges.values()].flatMap((badge) =>
+    badge.metrics.map((metric) => ({ badge, id: metricId(metric) })),
+  );
+  const byId = Map.groupBy(following, ({ id }) => id);
+  return new Map([...byId].map(([id, followers]) => [id, followers.map(({ badge }) => badge)]));
 };
 
 /** Returns whether more events of the metric change nothing: all tiers are held, or the badge was revoked. */
@@ -339,10 +326,9 @@ export const followMetrics = (turn: Turn): void => {
   const { project, player, event } = turn;
   if (project.badgesByMetric.size === 0 || player.status !== "ACTIVE") return;
   for (const metric of project.metrics.forEvent(event.type)) {
-    const followers = project.badgesByMetric.get(metric.id) ?? NO_BADGES;
-    if (followers.length === 0) continue;
-    const value = readMetric(turn, metric);
-    if (value === undefined) continue;
+    const followers = project.badgesByMetric.get(metric.id);
+    const value = followers && readMetric(turn, metric);
+    if (!followers || value === undefined) continue;
     for (const badge of followers) follow(turn, badge, value);
   }
 };

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { IsoTime } from "../../kernel/iso-time.ts";
 import { Metric } from "../metrics/compile.ts";
 import { RewardBundle } from "../rewards/bundle.ts";
-import { Key } from "../language/syntax.ts";
+import { Description, IconUrl, Key, Name } from "../language/syntax.ts";
 
 export const RARITIES = ["COMMON", "UNCOMMON", "RARE", "EPIC", "LEGENDARY"] as const;
 /** Maximum awards of a limited edition. */
@@ -11,11 +11,9 @@ const AWARDS_MAX = 1_000_000_000;
 /** Maximum progress, in either direction. */
 export const PROGRESS_MAX = 9_000_000_000_000_000;
 
-const IconUrl = z.url({ protocol: /^https$/ }).max(2_048);
-
 const Tier = z.strictObject({
   tier: z.int().min(1).max(TIERS_MAX).meta({ description: "1 for the first, and so on without a gap" }),
-  name: z.string().min(1).max(100).optional(),
+  name: Name.optional(),
   threshold: z
     .number()
     .gt(0)
@@ -29,8 +27,8 @@ export type Tier = z.output<typeof Tier>;
 
 export const badgeShape = z.strictObject({
   key: Key,
-  name: z.string().min(1).max(100),
-  description: z.string().max(2_000).optional(),
+  name: Name,
+  description: Description.optional(),
   iconUrl: IconUrl.optional(),
   category: z.string().min(1).max(64).optional(),
   rarity: z.enum(RARITIES).default("COMMON"),
@@ -59,35 +57,26 @@ export const badgeShape = z.strictObject({
 });
 type BadgeShape = z.output<typeof badgeShape>;
 
-type Fault = { path: (string | number)[]; message: string };
-
-const tierFaults = ({ tiers, progressMetric }: BadgeShape): Fault[] => {
-  const faults: Fault[] = [];
+/** Zod check of constraints between fields. */
+const checkBadge = (badge: BadgeShape, context: z.RefinementCtx): void => {
+  const refuse = (path: (string | number)[], message: string): void =>
+    context.addIssue({ code: "custom", path, message });
   let highest = 0;
-  tiers.forEach(({ tier, threshold }, i) => {
-    if (tier !== i + 1) faults.push({ path: ["tiers", i, "tier"], message: `must be ${i + 1}` });
-    if (threshold === undefined && progressMetric)
-      faults.push({ path: ["tiers", i, "threshold"], message: "is needed where progress follows a metric" });
+  badge.tiers.forEach(({ tier, threshold }, i) => {
+    if (tier !== i + 1) refuse(["tiers", i, "tier"], `must be ${i + 1}`);
+    if (threshold === undefined && badge.progressMetric)
+      refuse(["tiers", i, "threshold"], "is needed where progress follows a metric");
     if (threshold !== undefined && threshold <= highest)
-      faults.push({ path: ["tiers", i, "threshold"], message: `must be above ${highest}` });
+      refuse(["tiers", i, "threshold"], `must be above ${highest}`);
     highest = Math.max(highest, threshold ?? 0);
   });
-  return faults;
-};
-
-const faultsOf = (badge: BadgeShape): Fault[] => {
   const { availableFrom: from, availableUntil: until } = badge;
-  const isEmpty = from !== undefined && until !== undefined && Date.parse(until) <= Date.parse(from);
-  return [
-    ...tierFaults(badge),
-    ...(isEmpty ? [{ path: ["availableUntil"], message: "must be after availableFrom" }] : []),
-  ];
+  if (from !== undefined && until !== undefined && Date.parse(until) <= Date.parse(from))
+    refuse(["availableUntil"], "must be after availableFrom");
 };
 
 /** A badge of a project. */
-export const Badge = badgeShape.superRefine((badge, context) => {
-  for (const fault of faultsOf(badge)) context.addIssue({ code: "custom", ...fault });
-});
+export const Badge = badgeShape.superRefine(checkBadge);
 export type Badge = z.output<typeof Badge>;
 
 /** A badge compiled for evaluation. */

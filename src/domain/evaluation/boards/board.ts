@@ -1,15 +1,17 @@
 import { createHash } from "node:crypto";
-import type { Audience, Bounds, EntryCost, Sort } from "./definition.ts";
+import type { Audience } from "../segments/audience.ts";
+import type { Bounds, EntryCost, Sort } from "./definition.ts";
 import type { Metric, Operator, Period } from "./period.ts";
 import type { Ties } from "./ranks.ts";
-import { lastRunMs, nextRunMs } from "../language/patterns.ts";
-import { periodName, periodOfDate } from "../streaks/periods.ts";
+import { nextRunMs, runsAround } from "../language/patterns.ts";
+import { periodName } from "../streaks/periods.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import {
   type Calendar,
   type CalendarUnit,
   type WeekDay,
   calendarOf,
+  plainCalendar,
   windowNumber,
   windowStart,
 } from "../../kernel/zones.ts";
@@ -131,15 +133,8 @@ const fixedBounds = ({ startsAt, endsAt }: Timing, atMs: number): WindowBounds |
 
 /** Returns no window before the first run of a schedule and after its last one. */
 const cronBounds = (cron: string, zone: string, atMs: number): WindowBounds | undefined => {
-  let startsAtMs = lastRunMs(cron, zone, atMs);
-  if (startsAtMs === undefined) return undefined;
-  let endsAtMs = nextRunMs(cron, zone, startsAtMs);
-  // Searching forwards decides: a time that the clocks repeat is one run, also when searched backwards.
-  while (endsAtMs !== undefined && endsAtMs <= atMs) {
-    startsAtMs = endsAtMs;
-    endsAtMs = nextRunMs(cron, zone, startsAtMs);
-  }
-  if (endsAtMs === undefined) return undefined;
+  const { last: startsAtMs, next: endsAtMs } = runsAround(cron, zone, atMs);
+  if (startsAtMs === undefined || endsAtMs === undefined) return undefined;
   return { name: `${new Date(startsAtMs).toISOString().slice(0, 16)}Z`, startsAtMs, endsAtMs };
 };
 
@@ -227,12 +222,8 @@ export const windowOf = (timed: Timed, key: string): Window | undefined => {
   return window?.key === key ? window : undefined;
 };
 
-const DATE = /^\d{4}-\d{2}-\d{2}$/;
 const WEEK = /^(\d{4})-W(\d{2})$/;
-const MONTH = /^\d{4}-\d{2}$/;
 const QUARTER = /^(\d{4})-Q([1-4])$/;
-const YEAR = /^\d{4}$/;
-const MINUTE = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}Z$/;
 const DAY_MS = 86_400_000;
 
 /** Returns a moment in the window with a name, if there is one. */
@@ -245,15 +236,7 @@ const momentOf = (period: Timing, name: string): number | undefined => {
   // Historic local times have seconds, which names omit.
   if (kind === "CRON") return Date.parse(day) + 59_999;
   const series = seriesOf(period);
-  return series.startOf(calendarOfBoard(period), numberOfDate(kind, day));
-};
-
-const numberOfDate = (kind: PeriodKind, date: string): number => {
-  if (kind === "DAILY") return periodOfDate("DAY", date);
-  if (kind === "WEEKLY") return periodOfDate("WEEK", date);
-  const month = periodOfDate("MONTH", date);
-  if (kind === "QUARTERLY") return Math.floor(month / QUARTER_MONTHS);
-  return kind === "YEARLY" ? Math.floor(month / YEAR_MONTHS) : month;
+  return series.startOf(calendarOfBoard(period), series.numberAt(plainCalendar("UTC"), Date.parse(day)));
 };
 
 const firstDateOf = (kind: PeriodKind, name: string): string | undefined => {
@@ -266,10 +249,10 @@ const firstDateOf = (kind: PeriodKind, name: string): string | undefined => {
 
 /** Names that are the beginning of their first date, and the rest of it. */
 const SIMPLE_NAMES: Partial<Record<PeriodKind, { name: RegExp; rest: string }>> = {
-  DAILY: { name: DATE, rest: "" },
-  MONTHLY: { name: MONTH, rest: "-01" },
-  YEARLY: { name: YEAR, rest: "-01-01" },
-  CRON: { name: MINUTE, rest: "" },
+  DAILY: { name: /^\d{4}-\d{2}-\d{2}$/, rest: "" },
+  MONTHLY: { name: /^\d{4}-\d{2}$/, rest: "-01" },
+  YEARLY: { name: /^\d{4}$/, rest: "-01-01" },
+  CRON: { name: /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}Z$/, rest: "" },
 };
 
 const firstDateOfQuarter = (name: string): string | undefined => {

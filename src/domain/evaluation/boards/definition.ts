@@ -11,7 +11,8 @@ import {
   unknownFields,
 } from "./period.ts";
 import { TIES } from "./ranks.ts";
-import { Key, Path } from "../language/syntax.ts";
+import { Description, Key, Name, patchOf, Path } from "../language/syntax.ts";
+import { Audience } from "../segments/audience.ts";
 import { RewardBundle } from "../rewards/bundle.ts";
 import { DEFINITION_MAX_BYTES, PATCH_MORE_BYTES } from "../../kernel/limits.ts";
 import { boundBytes, fitsBytes } from "../../kernel/hostile-json.ts";
@@ -23,7 +24,6 @@ export const SCORE_META_MAX_BYTES = 1_024;
 /** Returns whether it is small enough to be stored with a score. */
 export const isMeta = (meta: Json): boolean => fitsBytes(meta, SCORE_META_MAX_BYTES);
 
-const AUDIENCE_SEGMENTS_MAX = 20;
 export const PRIZES_MAX = 100;
 /** Maximum rank that prizes can name. */
 const PLACE_MAX = 1_000_000;
@@ -33,14 +33,7 @@ const INTERVAL_SECONDS_MAX = 86_400;
 const PER_MINUTE_MAX = 10_000;
 
 /** Players that may enter. */
-export const Audience = z.strictObject(
-  {
-    segmentKeys: z.array(Key).min(1).max(AUDIENCE_SEGMENTS_MAX),
-    match: z.enum(["ANY", "ALL", "NONE"]).default("ANY"),
-  },
-  NOT_SUPPORTED,
-);
-export type Audience = z.output<typeof Audience>;
+const Entrants = z.strictObject(Audience.shape, NOT_SUPPORTED);
 
 /** Bounds of submitted scores. */
 export const Bounds = z
@@ -148,22 +141,13 @@ const Prizes = z
       context.addIssue({ code: "custom", path: [i, "from"], message: "overlaps another prize" });
     });
   });
-const PRIZE_CLAIMS = ["AUTO", "CLAIM"] as const;
 
 type DefinitionProblem = { path: string[]; message: string };
 
-type Given = {
-  metric: Metric;
+type Given = Omit<Definition, "operator" | "period"> & {
   operator?: Operator | undefined;
-  scoreDecimals: number;
   period: AskedPeriod;
-  bounds?: Bounds | undefined;
-  entryCost?: EntryCost | undefined;
-  maxSubmissionsPerPeriod?: number | undefined;
-  minScoreToEnter?: number | undefined;
   backfill?: boolean;
-  breakdownAttribute?: string | undefined;
-  breakdownProperty?: string | undefined;
 };
 
 const problemAt = (path: string, message: string): DefinitionProblem => ({ path: path.split("."), message });
@@ -239,51 +223,39 @@ export const definitionProblem = (given: Given): DefinitionProblem | undefined =
   return undefined;
 };
 
-const NAME_MAX = 100;
-const DESCRIPTION_MAX = 2_000;
 const DISPLAY_LIMIT_MAX = 1_000_000;
 const SUBMISSIONS_MAX = 1_000_000;
 
 const SORTS = ["DESC", "ASC"] as const;
 export type Sort = (typeof SORTS)[number];
 
-const Name = z.string().min(1).max(NAME_MAX);
-const Description = z.string().max(DESCRIPTION_MAX);
-const TiesField = z
-  .enum(TIES)
-  .describe("Ranking of equal scores: by who reached it first or last, 1-2-2-4 or 1-2-2-3");
-const DisplayLimit = z
-  .int()
-  .min(1)
-  .max(DISPLAY_LIMIT_MAX)
-  .describe("Maximum rank shown on pages; default: all");
-const Submissions = z
-  .int()
-  .min(1)
-  .max(SUBMISSIONS_MAX)
-  .describe("Maximum scores that a player may submit in one period");
-const MinScore = z
-  .number()
-  .describe("Minimum first score: a player without an entry enters with a score this good or better");
-const PrizeClaim = z.enum(PRIZE_CLAIMS).describe("AUTO: granted at once; CLAIM: waits in the inbox");
-const PrizesForLate = z
-  .boolean()
-  .describe("Whether periods that were over when their first score arrived give prizes");
-
 /** Optional fields, in the definition as in responses. */
 const optional = {
   description: Description.optional(),
-  audience: Audience.optional(),
+  audience: Entrants.optional(),
   breakdownAttribute: Path.optional().describe(
     "One ranking per value of this player attribute; players without a value have no entry",
   ),
   breakdownProperty: Path.optional().describe(
     "EVENT boards: one ranking per value of this event property; events without a value do not count",
   ),
-  minScoreToEnter: MinScore.optional(),
-  displayLimit: DisplayLimit.optional(),
+  minScoreToEnter: z
+    .number()
+    .describe("Minimum first score: a player without an entry enters with a score this good or better")
+    .optional(),
+  displayLimit: z
+    .int()
+    .min(1)
+    .max(DISPLAY_LIMIT_MAX)
+    .describe("Maximum rank shown on pages; default: all")
+    .optional(),
   entryCost: EntryCost.optional(),
-  maxSubmissionsPerPeriod: Submissions.optional(),
+  maxSubmissionsPerPeriod: z
+    .int()
+    .min(1)
+    .max(SUBMISSIONS_MAX)
+    .describe("Maximum scores that a player may submit in one period")
+    .optional(),
   bounds: Bounds.optional(),
   rankChange: RankChange.optional(),
   prizes: Prizes.optional(),
@@ -295,9 +267,18 @@ const fields = {
   sort: z.enum(SORTS).default("DESC").describe("DESC: higher is better; ASC: lower is better"),
   scoreDecimals: z.int().min(0).max(6).default(0),
   period: Period.default({ kind: "ALL_TIME", timezone: "UTC" }),
-  ties: TiesField.default("EARLIEST"),
-  prizeClaim: PrizeClaim.default("AUTO"),
-  prizesForLate: PrizesForLate.default(false),
+  ties: z
+    .enum(TIES)
+    .describe("Ranking of equal scores: by who reached it first or last, 1-2-2-4 or 1-2-2-3")
+    .default("EARLIEST"),
+  prizeClaim: z
+    .enum(["AUTO", "CLAIM"])
+    .describe("AUTO: granted at once; CLAIM: waits in the inbox")
+    .default("AUTO"),
+  prizesForLate: z
+    .boolean()
+    .describe("Whether periods that were over when their first score arrived give prizes")
+    .default(false),
   authoritative: z
     .literal(true, { error: "false is not available yet: scores come from API keys and rules" })
     .default(true),
@@ -343,28 +324,15 @@ export const NewLeaderboard = boundBytes(
 );
 export type NewLeaderboard = z.output<typeof NewLeaderboard>;
 
-/** Fields that a patch sets, or clears with null. */
-const cleared = {
-  description: Description.nullable().optional(),
-  audience: Audience.nullable().optional(),
-  minScoreToEnter: MinScore.nullable().optional(),
-  displayLimit: DisplayLimit.nullable().optional(),
-  entryCost: EntryCost.nullable().optional(),
-  maxSubmissionsPerPeriod: Submissions.nullable().optional(),
-  bounds: Bounds.nullable().optional(),
-  rankChange: RankChange.nullable().optional(),
-  prizes: Prizes.nullable().optional(),
-};
+const { breakdownAttribute: _attribute, breakdownProperty: _property, ...cleared } = optional;
+const { ties, prizeClaim, prizesForLate } = fields;
 
 /** Fields that may change later. The meaning of scores cannot change: that takes a new leaderboard. */
 export const LeaderboardPatch = boundBytes(
   z.strictObject(
     {
-      ...cleared,
-      name: Name.optional(),
-      ties: TiesField.optional(),
-      prizeClaim: PrizeClaim.optional(),
-      prizesForLate: PrizesForLate.optional(),
+      ...patchOf(cleared),
+      ...patchOf({ name: Name, ties, prizeClaim, prizesForLate }),
       period: PeriodPatch.optional(),
       version: z.int().optional().describe("The version that was read; 409 if it has changed"),
     },

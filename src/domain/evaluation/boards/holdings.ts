@@ -1,14 +1,14 @@
 import { wholePoints } from "../adventures/row.ts";
 import type { Board } from "./board.ts";
-import { findList, record, toRankScore, toUs } from "./lists.ts";
+import { entryAt, findList, record, toRankScore, toUs } from "./lists.ts";
 import type { Metric } from "./period.ts";
+import { createTypeIndex } from "../language/patterns.ts";
 import { compilePath } from "../language/syntax.ts";
 import { compileFilter } from "../metrics/compile.ts";
 import type { PlayerState } from "../player-state.ts";
 import type { EventContext } from "../rule-event.ts";
 import type { HoldingsBefore, Turn } from "../turn.ts";
-import { isReservedType } from "../../kernel/events/event-types.ts";
-import { atOnce, type Steps } from "../../kernel/slices.ts";
+import type { Steps } from "../../kernel/slices.ts";
 
 type ReadValue = (turn: Pick<Turn, "project" | "player">) => number;
 
@@ -31,23 +31,6 @@ const badgePoints: ReadValue = ({ project, player }) => {
     if (tier > 0) points += project.badges.get(key)?.definition.points ?? 0;
   return points;
 };
-
-const balanceOf =
-  (currencyKey: string): ReadValue =>
-  ({ player }) =>
-    player.balances.get(currencyKey)?.balance ?? 0;
-
-const adventurePoints =
-  (key: string): ReadValue =>
-  ({ player }) =>
-    wholePoints(player.adventures.get(key) ?? NO_POINTS);
-
-const NO_POINTS = { points: 0 };
-
-const completionsOf =
-  (questKey: string): ReadValue =>
-  ({ player }) =>
-    player.quests.get(questKey)?.latest.completions ?? 0;
 
 const questsCompleted: ReadValue = ({ player }) => {
   let completed = 0;
@@ -72,9 +55,16 @@ const VALUES: { readonly [S in Source]: ValueOf<S> } = {
     ({ player }) =>
       player.streaks.get(streakKey)?.current ?? 0,
   BADGE_POINTS: () => badgePoints,
-  CURRENCY: ({ mode, currencyKey }) => (mode === "BALANCE" ? balanceOf(currencyKey) : undefined),
-  ADVENTURE_POINTS: ({ adventureKey }) => adventurePoints(adventureKey),
-  QUESTS_COMPLETED: ({ questKey }) => (questKey === undefined ? questsCompleted : completionsOf(questKey)),
+  CURRENCY: ({ mode, currencyKey }) =>
+    mode === "BALANCE" ? ({ player }) => player.balances.get(currencyKey)?.balance ?? 0 : undefined,
+  ADVENTURE_POINTS:
+    ({ adventureKey }) =>
+    ({ player }) =>
+      wholePoints(player.adventures.get(adventureKey)),
+  QUESTS_COMPLETED: ({ questKey }) =>
+    questKey === undefined
+      ? questsCompleted
+      : ({ player }) => player.quests.get(questKey)?.latest.completions ?? 0,
   XP: NO_VALUE,
   EVENT: NO_VALUE,
   CUSTOM: NO_VALUE,
@@ -150,9 +140,7 @@ type Value = { value: number; atMs: number };
 const setValue = (turn: Turn, board: Board, { value, atMs: at }: Value): boolean => {
   // A board without periods always uses its current window, also for events before a reset.
   const atMs = board.period.kind === "ALL_TIME" ? turn.nowMs : at;
-  const list = findList(board, turn.player, { at: atMs });
-  const hasEntry = typeof list !== "string" && turn.player.entries.has(list.id);
-  if (value === 0 && !hasEntry) return true;
+  if (value === 0 && !entryAt(board, turn.player, { at: atMs })) return true;
   const rankScore = toRankScore(board, value);
   const { refusal } = record(turn, board, {
     operator: "REPLACE",
@@ -168,9 +156,7 @@ const scoreGains = ({ gains }: Pick<HoldingBoards, "gains">, turn: Turn): string
   const closed: string[] = [];
   for (const { board, currencyKey } of gains) {
     const amount = gained.get(currencyKey) ?? 0;
-    const list = findList(board, turn.player, turn.event);
-    const hasEntry = typeof list !== "string" && turn.player.entries.has(list.id);
-    if (amount === 0 || (amount < 0 && !hasEntry)) continue;
+    if (amount === 0 || (amount < 0 && !entryAt(board, turn.player, turn.event))) continue;
     const operation = { operator: "SUM" as const, rankScore: toRankScore(board, amount) };
     const { refusal } = record(turn, board, { ...operation, atUs: toUs(turn.event.at), moment: turn.event });
     if (refusal?.reason === "LEADERBOARD_CLOSED") closed.push(board.key);
@@ -226,56 +212,21 @@ type Listener = { board: Board; scoreOf: ScoreOf };
 /** The active boards of a project by their source. */
 export type BoardIndex = HoldingBoards & { forEvent(eventType: string): readonly Listener[] };
 
-/** Maximum event types whose listeners an index caches; integrators may send any number of types. */
-const TYPES_REMEMBERED_MAX = 1_000;
-
 /**
- * Indexes a project's active boards by their source. To be built once per config version, since filters are
- * compiled here.
+ * Indexes a project's active boards by their source, in slices. To be built once per config version, since
+ * filters are compiled here.
  */
-export const indexBoards = (boards: readonly Board[]): BoardIndex => atOnce(boardPieces(boards));
-
-/** As `indexBoards`, in slices. */
 export function* boardPieces(boards: readonly Board[]): Steps<BoardIndex> {
   const active = boards.filter((board) => board.status === "ACTIVE");
-  const listeners: ReturnType<typeof listenersOf> = [];
+  const listeners: (Listener & { patterns: readonly string[] })[] = [];
   for (const board of active) {
+    const { metric } = board;
+    if (metric.source !== "EVENT") continue;
     yield;
-    listeners.push(...listenersOf(board));
+    listeners.push({ board, scoreOf: compileScore(metric), patterns: metric.event.eventTypes });
   }
-  const byType = new Map<string, readonly Listener[]>();
-  const find = (eventType: string): readonly Listener[] => {
-    const found = listeners.filter(({ matches }) => matches(eventType));
-    if (byType.size < TYPES_REMEMBERED_MAX) byType.set(eventType, found);
-    return found;
-  };
-  return {
-    ...holdingBoards(active),
-    forEvent: (eventType) => byType.get(eventType) ?? find(eventType),
-  };
+  return { ...holdingBoards(active), forEvent: createTypeIndex(listeners, (found) => found) };
 }
-
-type Matcher = (eventType: string) => boolean;
-
-const listenersOf = (board: Board): (Listener & { matches: Matcher })[] => {
-  if (board.metric.source !== "EVENT") return [];
-  const matchers = board.metric.event.eventTypes.map(matcherOf);
-  return [
-    {
-      board,
-      scoreOf: compileScore(board.metric),
-      matches: (type) => matchers.some((matches) => matches(type)),
-    },
-  ];
-};
-
-const matcherOf = (pattern: string): Matcher => {
-  // As in rules, the star matches all events of the integrator's own, but not the events derived from them.
-  if (pattern === "*") return (eventType) => !isReservedType(eventType);
-  if (!pattern.endsWith(".*")) return (eventType) => eventType === pattern;
-  const prefix = pattern.slice(0, -1);
-  return (eventType) => eventType.startsWith(prefix);
-};
 
 /**
  * Compiles an event's score by its metric: 1 for count, otherwise the property, which counts only if it is a

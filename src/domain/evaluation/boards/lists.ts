@@ -7,7 +7,7 @@ import {
   type Window,
   windowAt,
 } from "./board.ts";
-import { compilePath } from "../language/syntax.ts";
+import { compilePath, toSafe } from "../language/syntax.ts";
 import type { EntryState, PlayerDoc, PlayerState } from "../player-state.ts";
 import { isInAudience } from "../segments/audience.ts";
 import type { Turn } from "../turn.ts";
@@ -161,8 +161,6 @@ export const markList = (player: PlayerState, list: List | NoList): void => {
  */
 export const RANK_MAX = Number.MAX_SAFE_INTEGER;
 
-const clamp = (value: number): number => Math.max(-RANK_MAX, Math.min(RANK_MAX, value));
-
 /** Converts a score to units of the board, not clamped: 12.345 with 2 decimals is 1,235. */
 export const unitsOf = ({ scoreDecimals }: Pick<Board, "scoreDecimals">, score: number): number => {
   // Moving the decimal point in the text rounds the decimal number given; `score * 100` would round 1.005
@@ -173,7 +171,7 @@ export const unitsOf = ({ scoreDecimals }: Pick<Board, "scoreDecimals">, score: 
 
 /** Converts a score to its stored form: whole units, clamped, smaller is better. */
 export const toRankScore = (board: Pick<Board, "scoreDecimals" | "sort">, score: number): number => {
-  const units = clamp(unitsOf(board, score));
+  const units = toSafe(unitsOf(board, score));
   return board.sort === "DESC" ? 0 - units : units;
 };
 
@@ -182,7 +180,7 @@ export const fromRankScore = (
   rankScore: number,
 ): number => (sort === "DESC" ? 0 - rankScore : rankScore) / 10 ** scoreDecimals;
 
-/** Returns when the score was reached, in microseconds since 1970. */
+/** Converts a tie to when the score was reached, in microseconds since 1970, and back. */
 export const reachedUs = ({ ties }: Pick<Board, "ties">, rankTie: number): number =>
   ties === "LATEST" ? 0 - rankTie : rankTie;
 
@@ -190,14 +188,14 @@ export const reachedUs = ({ ties }: Pick<Board, "ties">, rankTie: number): numbe
  * Converts a time to the unit of ties and `latestUs`; clamped, which only affects times before 1685 or after
  * 2255.
  */
-export const toUs = (ms: number): number => clamp(Math.round(ms * 1_000));
+export const toUs = (ms: number): number => toSafe(Math.round(ms * 1_000));
 
 /** REPLACE is for totals kept elsewhere, such as XP: the given value is authoritative, whatever its time. */
 export type Operation = { operator: Board["operator"] | "REPLACE"; rankScore: number; atUs: number };
 
 const combine = (old: EntryState, { operator, rankScore, atUs }: Operation): number | undefined => {
-  if (operator === "SUM") return clamp(old.rankScore + rankScore);
-  if (operator === "DECR") return clamp(old.rankScore - rankScore);
+  if (operator === "SUM") return toSafe(old.rankScore + rankScore);
+  if (operator === "DECR") return toSafe(old.rankScore - rankScore);
   if (operator === "BEST") return Math.min(old.rankScore, rankScore);
   return operator === "LATEST" && atUs < old.latestUs ? undefined : rankScore;
 };
@@ -228,19 +226,17 @@ export const nextEntry = (
   const { rankScore: given, atUs, operator } = operation;
   if (!old) {
     const first = operator === "DECR" ? 0 - given : given;
-    return { rankScore: first, rankTie: signed(board, atUs), latestUs: atUs, version: 1 };
+    return { rankScore: first, rankTie: reachedUs(board, atUs), latestUs: atUs, version: 1 };
   }
   const rankScore = combine(old, operation);
   if (rankScore === undefined) return undefined;
   const latestUs = Math.max(old.latestUs, atUs);
   const isNewer = operator === "LATEST" && latestUs !== old.latestUs;
-  const rankTie = signed(board, reachedBy(board, old, operation, rankScore));
+  const rankTie = reachedUs(board, reachedBy(board, old, operation, rankScore));
   if (rankScore === old.rankScore && rankTie === old.rankTie && !isNewer) return old;
   const kept = old.submissions === undefined ? {} : { submissions: old.submissions };
   return { rankScore, rankTie, latestUs, version: old.version + 1, ...kept };
 };
-
-const signed = ({ ties }: Pick<Board, "ties">, us: number): number => (ties === "LATEST" ? 0 - us : us);
 
 /** Returns whether a score would be clamped. */
 export const isBeyondRange = (board: Pick<Board, "scoreDecimals">, score: number): boolean =>

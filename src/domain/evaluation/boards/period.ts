@@ -2,7 +2,7 @@ import { z } from "zod";
 import { Cron } from "../language/patterns.ts";
 import { WEEK_DAYS, type WeekDay } from "../../kernel/zones.ts";
 import { EventPattern, Key, Path, Zone } from "../language/syntax.ts";
-import { Filter } from "../metrics/compile.ts";
+import { checkProperty, Filter } from "../metrics/compile.ts";
 import { beginningOf, IsoTimeOrDate } from "../../kernel/iso-time.ts";
 
 type IssueLike = { code?: string | undefined; keys?: string[] };
@@ -67,14 +67,7 @@ const EventMetric = z
     },
     NOT_SUPPORTED,
   )
-  .superRefine(({ aggregate, property }, context) => {
-    if (aggregate === "count" && property !== undefined) {
-      context.addIssue({ code: "custom", path: ["property"], message: "count takes no property" });
-    }
-    if (aggregate !== "count" && property === undefined) {
-      context.addIssue({ code: "custom", path: ["property"], message: `${aggregate} needs a property` });
-    }
-  });
+  .superRefine(checkProperty);
 
 /**
  * The metric of a board: XP (in total, or gained in the period), the level, a currency, an aggregate over

@@ -114,28 +114,21 @@ export const submitScore = (
   options: SubmitOptions = {},
 ): Scored => {
   const { atMs = turn.event.at } = options;
-  const target = Number.isFinite(submitted) ? submissionTarget(turn, board, atMs) : notFinite();
+  const target = Number.isFinite(submitted)
+    ? (refusalOf(board) ?? targetAt(turn, board, { at: atMs }))
+    : NOT_FINITE;
   if (isRefusal(target)) return refuse(turn, board, { refusal: target });
   const refusal = entryRefusal(turn, board, target) ?? tooMany(board, target);
   if (refusal) return refuse(turn, board, { refusal, target });
-  const score = boosted(turn, board, { score: submitted, options });
+  const score = boosted(turn, board, submitted, options);
   if (isBeyondRange(board, score)) turn.warn(`leaderboard ${board.key}: the score is clamped`);
   return submit(turn, board, { target, score, atMs, options });
 };
 
-/** Returns the target of a submitted score of a time. */
-const submissionTarget = (turn: Turn, board: Board, atMs: number): ScoreTarget | Refusal =>
-  refusalOf(board) ?? targetAt(turn, board, { at: atMs });
-
-type Boostable = { score: number; options: SubmitOptions };
-
-const boosted = (turn: Turn, { key }: Board, { score, options: { isBoostable = false } }: Boostable) =>
+const boosted = (turn: Turn, { key }: Board, score: number, { isBoostable = false }: SubmitOptions): number =>
   isBoostable && score > 0 ? score * useBoosts(turn, `score:${key}`) : score;
 
-const notFinite = (): Refusal => ({
-  reason: "SCORE_OUT_OF_BOUNDS",
-  message: "the score is not a finite number",
-});
+const NOT_FINITE: Refusal = { reason: "SCORE_OUT_OF_BOUNDS", message: "the score is not a finite number" };
 
 const refuse = (turn: Turn, board: Board, given: { refusal: Refusal; target?: ScoreTarget }): Scored => {
   turn.warn(given.refusal.message);
@@ -198,10 +191,8 @@ type Violated = Pick<Submission, "target" | "score" | "atMs"> & { meta: Json | u
 /** Refuses a score that is out of bounds, or holds it for a review. */
 const violated = (turn: Turn, board: Board, { target, violation, ...score }: Violated): Scored => {
   const { list } = target;
-  if (board.bounds?.onViolation !== "HOLD") {
-    const refusal: Refusal = { reason: "SCORE_OUT_OF_BOUNDS", message: violation };
-    return refuse(turn, board, { refusal, target });
-  }
+  const refusal: Refusal = { reason: "SCORE_OUT_OF_BOUNDS", message: violation };
+  if (board.bounds?.onViolation !== "HOLD") return refuse(turn, board, { refusal, target });
   const { player } = turn;
   const reviewId = newId();
   write(turn, "scoreReviews", {
@@ -232,10 +223,7 @@ const violated = (turn: Turn, board: Board, { target, violation, ...score }: Vio
     { isSilent: true },
   );
   turn.warn(`leaderboard ${board.key}: the score is held for a review: ${violation}`);
-  const { refusal: _, ...standing } = unchanged(board, {
-    refusal: { reason: "SCORE_OUT_OF_BOUNDS", message: violation },
-    target,
-  });
+  const { refusal: _, ...standing } = unchanged(board, { refusal, target });
   return { ...standing, held: { reviewId, violation } };
 };
 

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { Key } from "../language/syntax.ts";
+import { Key, Name } from "../language/syntax.ts";
 import type { Live } from "../live.ts";
 import type { BoostView } from "../../kernel/events/shapes.ts";
 import { IsoTime } from "../../kernel/iso-time.ts";
@@ -34,7 +34,7 @@ export const campaignBoostShape = z.strictObject({
   key: Key.meta({
     description: "Of boosts with the same key only the highest counts, including players' own boosts",
   }),
-  name: z.string().min(1).max(100),
+  name: Name,
   applies: BoostTarget.meta({ description: "xp, currency:{key} or score:{key of a leaderboard}" }),
   factor: BoostFactor,
   startsAt: Time.meta({ description: "Applies to gains of events from this time on" }),

@@ -7,6 +7,7 @@ import {
   calendarOf,
   windowNumber,
 } from "../../kernel/zones.ts";
+import { toSafe } from "../language/syntax.ts";
 
 /** Maximum caps of a rule, and of a project. */
 export const CAPS_MAX = 10;
@@ -44,12 +45,12 @@ export const assetOfLine = ({
   return asset === "CURRENCY" ? `currency:${currencyKey}` : undefined;
 };
 
-/** Windows that are kept of each cap: for an older event nothing is given any more. */
-const CAP_WINDOWS_KEPT = 8;
+/** Windows that are kept of a cap or a limit: for an older event nothing is given any more, and no rule fires. */
+export const WINDOWS_KEPT = 8;
 
 /** An amount of a lifetime, or amounts by number of the window, ascending. */
 export type Amounts = number | readonly Amount[];
-type Amount = readonly [window: number, amount: number];
+export type Amount = readonly [window: number, amount: number];
 
 /** Amounts of one scope, by `nameOf` the cap. */
 export type ScopeAmounts = Readonly<Record<string, Amounts>>;
@@ -80,15 +81,15 @@ const windowsOf = (amounts: Amounts | undefined): readonly Amount[] =>
 export const countedIn = (cap: Cap, amounts: Amounts | undefined, moment: CapMoment): number | undefined => {
   const unit = unitOf(cap);
   if (unit === undefined) return typeof amounts === "number" ? amounts : 0;
-  const windows = windowsOf(amounts);
-  const number = windowNumber(unit, moment.calendar, moment.at);
-  const found = windows.find(([window]) => window === number);
-  if (found) return found[1];
-  return windows.length === CAP_WINDOWS_KEPT && number < windows[0]![0] ? undefined : 0;
+  return amountIn(windowsOf(amounts), windowNumber(unit, moment.calendar, moment.at));
 };
 
-const clamp = (amount: number): number =>
-  Math.max(Number.MIN_SAFE_INTEGER, Math.min(Number.MAX_SAFE_INTEGER, amount));
+/** Returns the amount of a window; undefined for one that is older than those that are kept. */
+export const amountIn = (windows: readonly Amount[], number: number): number | undefined => {
+  const found = windows.find(([window]) => window === number);
+  if (found) return found[1];
+  return windows.length === WINDOWS_KEPT && number < windows[0]![0] ? undefined : 0;
+};
 
 /** Returns what a cap counts of a change: losses only where it counts NET. */
 export const countOf = ({ counts }: Cap, change: number): number =>
@@ -101,16 +102,21 @@ export const addAmount = (
   { change, moment }: { change: number; moment: CapMoment },
 ): Amounts => {
   const unit = unitOf(cap);
-  if (unit === undefined) return clamp((typeof amounts === "number" ? amounts : 0) + change);
-  return addToWindow(windowsOf(amounts), [windowNumber(unit, moment.calendar, moment.at), change]);
+  if (unit === undefined) return toSafe((typeof amounts === "number" ? amounts : 0) + change);
+  return addToWindow(windowsOf(amounts), windowNumber(unit, moment.calendar, moment.at), change);
 };
 
-const addToWindow = (windows: readonly Amount[], [number, change]: Amount): readonly Amount[] => {
+/** Adds to the amount of a window; of too many windows the earliest are dropped. */
+export const addToWindow = (
+  windows: readonly Amount[],
+  number: number,
+  change: number,
+): readonly Amount[] => {
   const known = windows.find(([window]) => window === number);
   const others = windows.filter(([window]) => window !== number);
-  return [...others, [number, clamp((known?.[1] ?? 0) + change)] as const]
+  return [...others, [number, toSafe((known?.[1] ?? 0) + change)] as const]
     .toSorted(([a], [b]) => a - b)
-    .slice(-CAP_WINDOWS_KEPT);
+    .slice(-WINDOWS_KEPT);
 };
 
 /**
@@ -138,9 +144,13 @@ const notNegative = (amounts: Amounts): Amounts =>
 
 const mergeAmounts = (mine: Amounts | undefined, theirs: Amounts): Amounts => {
   if (mine === undefined) return theirs;
-  if (typeof mine === "number" || typeof theirs === "number") return clamp(Number(mine) + Number(theirs));
-  return theirs.reduce(addToWindow, mine);
+  if (typeof mine === "number" || typeof theirs === "number") return toSafe(Number(mine) + Number(theirs));
+  return addWindows(mine, theirs);
 };
+
+/** Adds the amounts of two players. */
+export const addWindows = (mine: readonly Amount[], theirs: readonly Amount[]): readonly Amount[] =>
+  theirs.reduce((sum, [number, amount]) => addToWindow(sum, number, amount), mine);
 
 /** Merges what caps have counted for two players, so that a merge never makes room. */
 export const mergeScopes = (

@@ -1,4 +1,4 @@
-import { jsonLength, recordGrowth, type Turn } from "../turn.ts";
+import { growthOf, recordGrowth, type Turn } from "../turn.ts";
 import type { PlayerState } from "../player-state.ts";
 import {
   addAmount,
@@ -18,6 +18,7 @@ import {
 /** Maximum bytes of JSON that a change adds to a document, for each set: those of a new scope. */
 const GROWTH_MAX = 300;
 
+export const NO_CAPS: readonly CapSet[] = [];
 const NO_AMOUNTS: ScopeAmounts = {};
 
 const amountsOf = ({ doc }: Pick<PlayerState, "doc">, scope: string): ScopeAmounts =>
@@ -25,9 +26,9 @@ const amountsOf = ({ doc }: Pick<PlayerState, "doc">, scope: string): ScopeAmoun
 
 /** Returns the caps that apply to what an action of a rule gives: those of the rule, and the project's. */
 export const capsOf = ({ project, root }: Turn, ofRule: CapSet | undefined): readonly CapSet[] => {
-  if (root.ignoresCaps === true) return [];
+  if (root.ignoresCaps === true) return NO_CAPS;
   const { caps } = project.settings;
-  const ofProject = caps.length === 0 ? [] : [{ scope: PROJECT_SCOPE, caps }];
+  const ofProject = caps.length === 0 ? NO_CAPS : [{ scope: PROJECT_SCOPE, caps }];
   return ofRule ? [ofRule, ...ofProject] : ofProject;
 };
 
@@ -72,6 +73,7 @@ const changeAmounts = (
   { sets, asset }: { sets: readonly CapSet[]; asset: string },
   changed: (cap: Cap, amounts: Amounts | undefined, moment: CapMoment) => Amounts | undefined,
 ): void => {
+  if (sets.length === 0) return;
   const moment = capMoment(turn);
   for (const { scope, caps } of sets)
     eachOnce(caps, asset, (cap, name) => {
@@ -94,8 +96,7 @@ const eachOnce = (caps: readonly Cap[], asset: string, act: (cap: Cap, name: str
 const setAmounts = (turn: Turn, scope: string, amounts: ScopeAmounts): void => {
   const { player } = turn;
   const old = player.doc.g?.[scope];
-  const grown = () => jsonLength(amounts) - (old === undefined ? -`"${scope}":,`.length : jsonLength(old));
-  recordGrowth(turn, { most: GROWTH_MAX, grown });
+  recordGrowth(turn, { most: GROWTH_MAX, grown: () => growthOf(`"${scope}":,`, old, amounts) });
   (player.doc.g ??= {})[scope] = amounts;
   player.dirty.doc = true;
 };

@@ -29,11 +29,20 @@ export const reads = (...names: string[]): ConditionInputs => ({ names, isTimed:
 export const readsTimed = (...names: string[]): ConditionInputs => ({ ...reads(...names), isTimed: true });
 
 /** A kind of condition: to add one, add a file here and a line in `condition-kinds.ts`. */
-export type ConditionKind<S extends z.ZodObject> = {
+type OwnKind<S extends z.ZodObject> = {
   type: string;
   /** Summary in the catalogue of rules. */
   summary: string;
   schema: S;
+  /** Returns the player's data that it reads; that of references is added. */
+  inputs(condition: z.output<S>): ConditionInputs;
+  /** Called once for a rule; the result runs for every event. */
+  compile(condition: z.output<S>): Test;
+  explain(condition: z.output<S>, turn: Turn): Finding;
+};
+
+/** By default a condition is cheap, names nothing and reads no metric. */
+type Needs<S extends z.ZodObject> = {
   /** Whether the test costs much more than a comparison of loaded values: it is then tested last. */
   isExpensive: boolean;
   /**
@@ -43,11 +52,11 @@ export type ConditionKind<S extends z.ZodObject> = {
   mentions(condition: z.output<S>): Mention[];
   /** Returns the metrics that it reads. */
   metrics(condition: z.output<S>): readonly Metric[];
-  /** Returns the player's data that it reads; that of references is added. */
-  inputs(condition: z.output<S>): ConditionInputs;
-  /** Called once for a rule; the result runs for every event. */
-  compile(condition: z.output<S>): Test;
-  explain(condition: z.output<S>, turn: Turn): Finding;
 };
+export type ConditionKind<S extends z.ZodObject> = OwnKind<S> & Needs<S>;
 
-export const conditionKind = <S extends z.ZodObject>(kind: ConditionKind<S>): ConditionKind<S> => kind;
+const NO_NEEDS = { isExpensive: false, mentions: () => [], metrics: () => [] };
+
+export const conditionKind = <S extends z.ZodObject>(
+  kind: OwnKind<S> & Partial<Needs<S>>,
+): ConditionKind<S> => ({ ...NO_NEEDS, ...kind });

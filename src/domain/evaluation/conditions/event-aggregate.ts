@@ -23,7 +23,6 @@ export const eventAggregate = conditionKind({
       path: ["value"],
       message: `distinct counts to ${DISTINCT_MAX}`,
     }),
-  mentions: () => [],
   metrics: ({ metric }) => [metric],
   inputs: ({ metric }) => {
     const name = `metric:${metricId(metric)}`;

@@ -11,9 +11,6 @@ export const eventProperty = conditionKind({
   schema: z
     .strictObject({ type: z.literal("event_property"), path: Path, ...comparisonFields })
     .superRefine(checkOperand),
-  isExpensive: false,
-  mentions: () => [],
-  metrics: () => [],
   inputs: () => reads(),
   compile: (condition) => {
     const read = compilePath(condition.path);

@@ -39,9 +39,7 @@ export const leaderboardRank = conditionKind({
       ...numericFields,
     })
     .superRefine(checkOperand),
-  isExpensive: false,
   mentions: ({ leaderboardKey }) => mentionsAt("leaderboardKey", "leaderboard", leaderboardKey),
-  metrics: () => [],
   inputs: () => readsTimed("entries"),
   compile: (condition) => {
     const { leaderboardKey } = condition;

@@ -15,9 +15,7 @@ export const playerProperty = conditionKind({
       ...comparisonFields,
     })
     .superRefine(checkOperand),
-  isExpensive: false,
   mentions: ({ field }) => fieldMentions("field", field),
-  metrics: () => [],
   inputs: ({ field, op }) =>
     field === "lives" || op === "within_last" || op === "older_than"
       ? readsTimed(`field:${field}`)

@@ -77,9 +77,7 @@ export const progressState = conditionKind({
   type: "progress_state",
   summary: "Whether the player holds a badge, or where a quest, a step of it or an adventure stands",
   schema,
-  isExpensive: false,
   mentions: ({ entity, key }) => mentionsAt("key", entity === "quest_step" ? "quest" : entity, key),
-  metrics: () => [],
   // Cycles, and times of availability, pass by themselves.
   inputs: ({ entity, key }) => {
     if (entity === "badge") return reads(`badge:${key}`);

@@ -19,7 +19,6 @@ export const streak = conditionKind({
     })
     .superRefine(checkOperand),
   mentions: ({ streakKey }) => mentionsAt("streakKey", "streak", streakKey),
-  metrics: () => [],
   // A streak that breaks is settled by the sweep of streaks, which changes the player's holdings.
   inputs: ({ streakKey }) => reads(`streak:${streakKey}`),
   compile: (condition) => {

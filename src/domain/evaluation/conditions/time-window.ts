@@ -149,9 +149,6 @@ export const timeWindow = conditionKind({
   type: "time_window",
   summary: "The time of the event: moments, local days, dates, hours and times of day",
   schema,
-  isExpensive: false,
-  mentions: () => [],
-  metrics: () => [],
   inputs: () => readsTimed("field:timezone"),
   compile: (condition) => {
     const parts = partsOf(condition);

@@ -1,6 +1,6 @@
 import { boostOf, UNBOOSTED } from "../boosts/boosts.ts";
 import type { CapSet } from "../caps/cap.ts";
-import { countChange, roomFor, warnOfCut } from "../caps/caps.ts";
+import { countChange, NO_CAPS, roomFor, warnOfCut } from "../caps/caps.ts";
 import type { Currency } from "./currency.ts";
 import type { LedgerRow } from "../effects.ts";
 import { appendLedger } from "../ledger/append.ts";
@@ -139,8 +139,7 @@ const expireLot = (turn: Turn, currencyKey: string, { id, remaining }: LotState)
   const amount = state ? Math.min(remaining, state.balance - state.held) : 0;
   if (!state || amount <= 0) return 0;
   const balance = state.balance - amount;
-  player.balances.set(currencyKey, { ...state, balance });
-  player.dirty.balances.add(currencyKey);
+  setBalance(turn, currencyKey, { ...state, balance });
   const left = remaining - amount;
   const entry = appendLedger(turn, {
     asset: "CURRENCY",
@@ -183,8 +182,6 @@ export type CurrencyChange = {
   caps?: readonly CapSet[];
 };
 
-const NO_CAPS: readonly CapSet[] = [];
-
 /**
  * `entry` is absent when nothing changed; `problem` is the reason when the change was refused for
  * insufficient balance or, by a currency that rejects overflow, room.
@@ -206,22 +203,18 @@ export const adjustCurrency = (turn: Turn, change: CurrencyChange): CurrencyChan
   if (change.amount === 0) return {};
   expireLots(turn, currency.key);
   const changed = change.amount > 0 ? credit(turn, currency, change) : debit(turn, currency, change);
-  const { caps = NO_CAPS } = change;
-  if (caps.length > 0 && changed.entry)
-    countChange(turn, caps, { asset: `currency:${currency.key}`, change: changed.entry.amount });
+  const { entry } = changed;
+  if (change.caps && entry)
+    countChange(turn, change.caps, { asset: `currency:${currency.key}`, change: entry.amount });
   return changed;
 };
-
-/** Returns how much of the currency caps still let the change give. */
-const roomUnderCaps = (turn: Turn, { currencyKey, caps = NO_CAPS }: CurrencyChange): number =>
-  caps.length === 0 ? Infinity : roomFor(turn, `currency:${currencyKey}`, caps);
 
 const credit = (turn: Turn, currency: Currency, change: CurrencyChange): CurrencyChanged => {
   const state = turn.player.balances.get(currency.key) ?? untouched(currency);
   const asset = `currency:${currency.key}`;
   const boost = change.boostable === true ? boostOf(turn, asset) : UNBOOSTED;
   const boosted = Math.round(Math.min(BALANCE_MAX, change.amount * boost.factor));
-  const capped = roomUnderCaps(turn, change);
+  const capped = roomFor(turn, asset, change.caps ?? NO_CAPS);
   if (capped < boosted) warnOfCut(turn, { asset, wanted: boosted, room: capped });
   const wanted = Math.min(boosted, capped);
   const room = (currency.maxBalance ?? BALANCE_MAX) - state.balance;

@@ -1,4 +1,3 @@
-import type { Json } from "../../kernel/events/events.ts";
 import { newId } from "../../kernel/ids.ts";
 import type { InboxRow } from "../effects.ts";
 import { type Turn, write } from "../turn.ts";
@@ -10,17 +9,8 @@ const MESSAGE_KEPT_MS = 90 * 86_400_000;
 /** Maximum lifetime of a message, in ms: a year. */
 export const MESSAGE_MAX_MS = 366 * 86_400_000;
 
-export type NewMessage = {
-  /** Type by which clients distinguish messages, such as `news`. */
-  type: string;
-  title: string;
-  body: string | null;
-  data: Json;
-  /** A reward that waits to be claimed, which the message is about. */
-  rewardGrantId: string | null;
-  /** When it expires, in ms; null: 90 days from now. */
-  expiresMs: number | null;
-};
+/** `type`: by which clients distinguish messages, such as `news`; `expiresMs`: null for 90 days from now. */
+export type NewMessage = Omit<InboxRow, "id" | "projectId" | "playerId">;
 
 /** Sends a message to the inbox of the turn's player: `inbox.message`. */
 export const sendMessage = (turn: Turn, message: NewMessage): InboxRow => {

@@ -2,14 +2,27 @@ import { z } from "zod";
 import { type Action, ActionSchema, kindOf as actionKindOf } from "../actions/action-kinds.ts";
 import { Cap, CAPS_MAX } from "../caps/cap.ts";
 import { kindOf as conditionKindOf } from "../conditions/condition-kinds.ts";
-import { Cron, isTriggerable, triggerProblem } from "./patterns.ts";
+import { Cron, triggerProblem } from "./patterns.ts";
 import { expressionMetrics, NamedMetrics, unknownReadings } from "./expressions.ts";
 import { conditionMetrics, conditionProblems, Group } from "./groups.ts";
-import { EventPattern, fieldMentions, Key, type Mention, PLAYER, referencesIn, Zone } from "./syntax.ts";
-import { type Problem, visitLeaves } from "./trees.ts";
+import {
+  assetMentions,
+  EventPattern,
+  fieldMentions,
+  Key,
+  type Mention,
+  mentionsAt,
+  patchOf,
+  PLAYER,
+  referencesIn,
+  Zone,
+} from "./syntax.ts";
+import { type Problem, refuseAll, visitLeaves } from "./trees.ts";
 import type { Metric } from "../metrics/compile.ts";
+import { canTriggerRules } from "../../kernel/events/event-types.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { IsoTime } from "../../kernel/iso-time.ts";
+import { isJsonObject } from "../../kernel/json.ts";
 import { PATCH_MORE_BYTES, RULE_MAX_BYTES } from "../../kernel/limits.ts";
 import { boundBytes } from "../../kernel/hostile-json.ts";
 import { CALENDAR_UNITS } from "../../kernel/zones.ts";
@@ -22,10 +35,7 @@ import { CALENDAR_UNITS } from "../../kernel/zones.ts";
 const TARGETS = ["lobbyMembers", "groupMembers"];
 const ACTION_KEYS: ReadonlyMap<unknown, readonly string[]> = new Map([["emit_event", ["chatChannelKey"]]]);
 
-type Fields = Record<string, unknown>;
-
-const fieldsOf = (value: unknown): Fields =>
-  value !== null && typeof value === "object" && !Array.isArray(value) ? (value as Fields) : {};
+const fieldsOf = (value: unknown): Json => (isJsonObject(value) ? value : {});
 
 const itemsOf = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
 
@@ -34,7 +44,7 @@ const unavailableProblems = (document: unknown): Problem[] => {
   const problems: Problem[] = [];
   const refuse = (path: PropertyKey[], what: string): void =>
     void problems.push({ path, message: `${what} is not available yet` });
-  const refuseKeys = (fields: Fields, keys: readonly string[], path: PropertyKey[]): void => {
+  const refuseKeys = (fields: Json, keys: readonly string[], path: PropertyKey[]): void => {
     for (const key of keys) if (Object.hasOwn(fields, key)) refuse([...path, key], key);
   };
 
@@ -62,7 +72,7 @@ const YEAR_SECONDS = 31_536_000;
 const EventTrigger = z.strictObject({
   kind: z.literal("EVENT"),
   eventTypes: z
-    .array(EventPattern.refine(isTriggerable, { error: ({ input }) => triggerProblem(String(input)) }))
+    .array(EventPattern.refine(canTriggerRules, { error: ({ input }) => triggerProblem(String(input)) }))
     .min(1)
     .max(EVENT_TYPES_MAX),
 });
@@ -155,24 +165,6 @@ const Actions = z
     });
   });
 
-const fields = {
-  key: Key,
-  name: z.string().min(2).max(255),
-  description: z.string().max(2_000),
-  tags: z.array(Key).max(20),
-  priority: z.int().min(-1_000).max(1_000),
-  triggers: z.array(Trigger).min(1).max(TRIGGERS_MAX),
-  conditions: Group,
-  actions: Actions,
-  metrics: NamedMetrics,
-  limits: Limits,
-  schedule: Schedule,
-  rollout: Rollout,
-  stopOnMatch: z.boolean(),
-  exclusiveGroup: Key,
-  reentrant: z.boolean(),
-};
-
 /**
  * Reports problems that the schemas below cannot report, or not clearly; if there are any, nothing is parsed.
  */
@@ -186,29 +178,27 @@ const explain = (document: unknown, context: z.RefinementCtx): unknown => {
       if (!named.has(at.join("."))) problems.push({ path: at, message });
     }
   }
-  for (const { path, message } of problems)
-    context.addIssue({ code: "custom", path, message, input: document });
-  return problems.length === 0 ? document : z.NEVER;
+  return refuseAll(document, problems, context);
 };
 
 /** A stored rule. */
 export const StoredRule = z.strictObject({
-  key: fields.key,
-  name: fields.name,
-  description: fields.description.optional(),
-  tags: fields.tags.default([]),
-  priority: fields.priority.default(0),
-  triggers: fields.triggers,
-  conditions: fields.conditions.default({ all: [] }),
-  actions: fields.actions,
-  metrics: fields.metrics.optional(),
-  limits: fields.limits.optional(),
-  schedule: fields.schedule.optional(),
-  rollout: fields.rollout.optional(),
-  stopOnMatch: fields.stopOnMatch.default(false),
-  exclusiveGroup: fields.exclusiveGroup.optional(),
+  key: Key,
+  name: z.string().min(2).max(255),
+  description: z.string().max(2_000).optional(),
+  tags: z.array(Key).max(20).default([]),
+  priority: z.int().min(-1_000).max(1_000).default(0),
+  triggers: z.array(Trigger).min(1).max(TRIGGERS_MAX),
+  conditions: Group.default({ all: [] }),
+  actions: Actions,
+  metrics: NamedMetrics.optional(),
+  limits: Limits.optional(),
+  schedule: Schedule.optional(),
+  rollout: Rollout.optional(),
+  stopOnMatch: z.boolean().default(false),
+  exclusiveGroup: Key.optional(),
   /** May fire again for events that it caused itself; otherwise once for each tracked event. */
-  reentrant: fields.reentrant.default(false),
+  reentrant: z.boolean().default(false),
 });
 export type RuleDocument = z.output<typeof StoredRule>;
 
@@ -229,27 +219,7 @@ export const RuleDocument = boundBytes(KeptRule, RULE_MAX_BYTES);
  * on.
  */
 export const RulePatch = boundBytes(
-  z.preprocess(
-    explain,
-    z.strictObject({
-      draftVersion: z.int().min(1),
-      key: fields.key.optional(),
-      name: fields.name.optional(),
-      description: fields.description.nullable().optional(),
-      tags: fields.tags.optional(),
-      priority: fields.priority.optional(),
-      triggers: fields.triggers.optional(),
-      conditions: fields.conditions.optional(),
-      actions: fields.actions.optional(),
-      metrics: fields.metrics.nullable().optional(),
-      limits: fields.limits.nullable().optional(),
-      schedule: fields.schedule.nullable().optional(),
-      rollout: fields.rollout.nullable().optional(),
-      stopOnMatch: fields.stopOnMatch.optional(),
-      exclusiveGroup: fields.exclusiveGroup.nullable().optional(),
-      reentrant: fields.reentrant.optional(),
-    }),
-  ),
+  z.preprocess(explain, z.strictObject({ draftVersion: z.int().min(1), ...patchOf(StoredRule.shape) })),
   RULE_MAX_BYTES + PATCH_MORE_BYTES,
 );
 export type RulePatch = z.output<typeof RulePatch>;
@@ -308,16 +278,10 @@ const otherMentions = (rule: RuleDocument): Mention[] => {
   const { limits, triggers } = rule as unknown as { limits?: Json; triggers: readonly Json[] };
   const ofLimits = ["budgets", "caps"].flatMap((name) => {
     const assets = Array.isArray(limits?.[name]) ? (limits[name] as Json[]) : [];
-    return assets.flatMap(({ asset }, i): Mention[] => {
-      const [kind = "", key] = String(asset).split(":", 2);
-      if (key === undefined || (kind !== "currency" && kind !== "reward")) return [];
-      return [{ kind, key, path: `limits.${name}.${i}.asset` }];
-    });
+    return assets.flatMap(({ asset }, i) => assetMentions(`limits.${name}.${i}.asset`, String(asset)));
   });
-  const ofTriggers = triggers.flatMap(({ segmentKey }, i): Mention[] =>
-    typeof segmentKey === "string"
-      ? [{ kind: "segment", key: segmentKey, path: `triggers.${i}.segmentKey` }]
-      : [],
+  const ofTriggers = triggers.flatMap(({ segmentKey }, i) =>
+    mentionsAt(`triggers.${i}.segmentKey`, "segment", segmentKey as string | undefined),
   );
   return [...ofLimits, ...ofTriggers];
 };

@@ -18,6 +18,7 @@ import {
   type ReferenceField,
   referentOf,
   smallRecord,
+  toSafe,
 } from "./syntax.ts";
 import { currentLives } from "../lives/lives.ts";
 import { compileMetric, type Metric, MetricWindow, WindowlessMetric } from "../metrics/compile.ts";
@@ -284,9 +285,6 @@ export const Expression = z.preprocess(checkSize, Node);
 
 type Calculation = (turn: Turn) => number;
 
-const clamp = (value: number): number =>
-  Math.max(Number.MIN_SAFE_INTEGER, Math.min(Number.MAX_SAFE_INTEGER, value));
-
 /**
  * Compiles an expression to a closure. Whatever the event contains, the result is a number within ±(2^53 -
  * 1): non-numbers and divisions by zero count as 0 and add a warning.
@@ -299,7 +297,7 @@ export const compileExpression = (node: Expression): Calculation => {
   const args = node.args.map(compileExpression);
   if (node.op in FUNCTIONS) {
     const apply = FUNCTIONS[node.op as FunctionName];
-    return (turn) => clamp(apply(args[0]!(turn)));
+    return (turn) => toSafe(apply(args[0]!(turn)));
   }
   return fold(node.op as FoldName, args);
 };
@@ -308,7 +306,7 @@ const lookUp = (reference: Reference): Calculation => {
   const read = compileReference(reference);
   return (turn) => {
     const value = read(turn);
-    if (typeof value === "number" && Number.isFinite(value)) return clamp(value);
+    if (typeof value === "number" && Number.isFinite(value)) return toSafe(value);
     turn.warn(`${referentOf(reference)} is not a number: 0 is used`);
     return 0;
   };
@@ -343,7 +341,7 @@ const fold = (op: FoldName, args: readonly Calculation[]): Calculation => {
         turn.warn("division by zero: 0 is used");
         return 0;
       }
-      result = clamp(apply(result, next));
+      result = toSafe(apply(result, next));
     }
     return result;
   };

@@ -9,7 +9,6 @@ import {
 } from "../conditions/condition-kinds.ts";
 import type { Test } from "../conditions/condition.ts";
 import {
-  type GroupKey,
   groupOf,
   groupShapes,
   joinTests,
@@ -143,19 +142,21 @@ export type TraceNode = {
   children?: TraceNode[];
 };
 
-const DECIDE: Record<GroupKey, (children: readonly TraceNode[]) => boolean> = {
-  all: (children) => children.every(({ pass }) => pass),
-  any: (children) => children.some(({ pass }) => pass),
-  none: (children) => !children.some(({ pass }) => pass),
-};
-
 /** Evaluates every leaf, whatever the others say, and records the values of each. */
 export const explainGroup = (node: ConditionNode, turn: Turn, path = "conditions"): TraceNode => {
   const group = groupOf(node);
   if (group) {
     const { key, members } = group;
     const children = members.map((member, i) => explainGroup(member, turn, `${path}.${key}[${i}]`));
-    return { path, type: key, pass: DECIDE[key](children), children };
+    const passes = joinTests(
+      key,
+      children.map(
+        ({ pass }) =>
+          () =>
+            pass,
+      ),
+    );
+    return { path, type: key, pass: passes(undefined), children };
   }
   const condition = node as Condition;
   const { expected, actual } = kindOf(condition.type)!.explain(condition, turn);

@@ -1,4 +1,4 @@
-import { canTriggerRules, isReservedType } from "../../kernel/events/event-types.ts";
+import { isReservedType } from "../../kernel/events/event-types.ts";
 import { Cron as Schedule, CronPattern } from "croner";
 import { z } from "zod";
 
@@ -73,9 +73,6 @@ export const Cron = z
       return refuse(`must leave at least ${INTERVAL_MIN_MINUTES} minutes between two runs`);
     if (nextRunMs(text, "UTC", SOME_MOMENT) === undefined) refuse("never falls due");
   });
-
-/** Of the service's own events rules can be triggered by those of a player; a prefix may match others. */
-export const isTriggerable = canTriggerRules;
 
 /** Returns why a pattern cannot trigger a rule. */
 export const triggerProblem = (pattern: string): string =>

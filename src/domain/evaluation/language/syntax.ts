@@ -12,6 +12,30 @@ export const Description = z.string().max(2_000);
 export const IconUrl = z.url({ protocol: HTTPS }).max(URL_MAX);
 export const ImageUrl = z.url({ protocol: HTTPS, error: "must be an address of https" }).max(URL_MAX);
 
+type PatchField<T> =
+  T extends z.ZodOptional<infer Inner extends z.ZodType>
+    ? z.ZodOptional<z.ZodNullable<Inner>>
+    : T extends z.ZodDefault<infer Inner extends z.ZodType>
+      ? z.ZodOptional<Inner>
+      : T extends z.ZodType
+        ? z.ZodOptional<T>
+        : never;
+
+const patchField = (field: z.ZodType): z.ZodType => {
+  if (field instanceof z.ZodOptional) return (field.unwrap() as z.ZodType).nullable().optional();
+  return (field instanceof z.ZodDefault ? (field.unwrap() as z.ZodType) : field).optional();
+};
+
+/** Returns the fields of a patch: each may be left out, and null clears one that a definition may leave out. */
+export const patchOf = <S extends Record<string, z.ZodType>>(shape: S) =>
+  Object.fromEntries(Object.entries(shape).map(([name, field]) => [name, patchField(field)])) as {
+    [Name in keyof S]: PatchField<S[Name]>;
+  };
+
+/** Keeps a number within the whole numbers that are exact in JavaScript and JSON. */
+export const toSafe = (value: number): number =>
+  Math.max(Number.MIN_SAFE_INTEGER, Math.min(Number.MAX_SAFE_INTEGER, value));
+
 /** Reads a value from JSON; undefined where the path leads nowhere. */
 export type Reader = (root: unknown) => unknown;
 

@@ -116,6 +116,29 @@ export const schemaProblems = (schema: z.ZodType, leaf: object, path: PropertyKe
     : parsed.error.issues.map((issue) => ({ path: [...path, ...issue.path], message: issue.message }));
 };
 
+/** Returns the problems of leaves of types that cannot be there, of a tree without other problems. */
+export const typeProblems = (
+  root: unknown,
+  isAllowed: (type: string) => boolean,
+  message: string,
+): Problem[] => {
+  const problems: Problem[] = [];
+  visitLeaves(root as Tree<{ type: string }>, ({ type }, path) => {
+    if (!isAllowed(type)) problems.push({ path: [...path.split("."), "type"], message });
+  });
+  return problems;
+};
+
+/** Reports the problems of unchecked input; where there are any, it is not parsed. */
+export const refuseAll = (
+  value: unknown,
+  problems: readonly Problem[],
+  context: z.RefinementCtx,
+): unknown => {
+  for (const { path, message } of problems) context.addIssue({ code: "custom", path, message, input: value });
+  return problems.length === 0 ? value : z.NEVER;
+};
+
 type Test<T> = (subject: T) => boolean;
 
 // Small groups are unrolled: a loop over closures costs more than their comparisons.

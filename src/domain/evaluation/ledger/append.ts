@@ -5,13 +5,7 @@ import type { Cause } from "../../kernel/events/events.ts";
 import { newId } from "../../kernel/ids.ts";
 
 /** The fields of a ledger entry that are protected against changes. */
-export type Chained = {
-  key: string;
-  asset: "XP" | "CURRENCY" | "LIVES";
-  currencyKey: string | null;
-  amount: number;
-  balanceAfter: number;
-};
+export type Chained = Pick<LedgerRow, "key" | "asset" | "currencyKey" | "amount" | "balanceAfter">;
 
 /**
  * Returns the hash of a player's next ledger entry: SHA-256, hexadecimal, over the previous entry's hash

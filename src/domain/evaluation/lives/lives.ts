@@ -2,7 +2,7 @@ import type { Cause } from "../../kernel/events/events.ts";
 import type { LivesView } from "../../kernel/events/shapes.ts";
 import { isoOf } from "../../kernel/iso-time.ts";
 import { appendLedger } from "../ledger/append.ts";
-import type { LivesStored, PlayerState } from "../player-state.ts";
+import type { PlayerState } from "../player-state.ts";
 import type { LivesSettings } from "../project-settings.ts";
 import type { LedgerRow } from "../effects.ts";
 import type { Turn } from "../turn.ts";
@@ -46,35 +46,32 @@ export const livesAt = (
   return { count: refilled, anchorMs: refilled < max ? anchorMs + refills * refillMs : nowMs };
 };
 
-/**
- * Returns the stored lives; lives that never changed have their initial number since the player was created.
- */
-const storedOf = (settings: LivesSettings, { count, anchorMs }: LivesStored, createdMs: number): Lives => ({
-  count: count ?? settings.start,
-  anchorMs: anchorMs ?? createdMs,
-});
+type Owner = Pick<PlayerState, "lives" | "createdAt">;
 
-const livesOf = ({ player, project, nowMs }: Pick<Turn, "player" | "project" | "nowMs">): Lives => {
-  const settings = project.settings.lives;
-  return livesAt(settings, storedOf(settings, player.lives, player.createdAt.getTime()), nowMs);
+/** Returns a player's lives; those that never changed have their initial number since the player was created. */
+const livesOf = (settings: LivesSettings, { lives, createdAt }: Owner, nowMs: number): Lives => {
+  const { count, anchorMs } = lives;
+  const stored = { count: count ?? settings.start, anchorMs: anchorMs ?? createdAt.getTime() };
+  return livesAt(settings, stored, nowMs);
 };
 
 /** Returns the regenerated number of lives at the turn's time; undefined where the project has no lives. */
-export const currentLives = (turn: Pick<Turn, "player" | "project" | "nowMs">): number | undefined =>
-  turn.project.settings.lives.enabled ? livesOf(turn).count : undefined;
+export const currentLives = ({
+  player,
+  project,
+  nowMs,
+}: Pick<Turn, "player" | "project" | "nowMs">): number | undefined => {
+  const { lives } = project.settings;
+  return lives.enabled ? livesOf(lives, player, nowMs).count : undefined;
+};
 
 /** Converts lives to the API representation; null where the project has none. */
-export const showLives = (
-  settings: LivesSettings,
-  player: Pick<PlayerState, "lives" | "createdAt">,
-  nowMs: number,
-): LivesView | null => {
+export const showLives = (settings: LivesSettings, player: Owner, nowMs: number): LivesView | null => {
   if (!settings.enabled) return null;
   const { max, refillSeconds, refillAmount } = settings;
-  const { lives, createdAt } = player;
-  const { count, anchorMs } = livesAt(settings, storedOf(settings, lives, createdAt.getTime()), nowMs);
+  const { count, anchorMs } = livesOf(settings, player, nowMs);
   const isFull = count >= max;
-  const until = lives.unlimitedUntilMs;
+  const until = player.lives.unlimitedUntilMs;
   const refillMs = refillSeconds * 1_000;
   return {
     current: count,
@@ -91,9 +88,10 @@ export const showLives = (
  */
 export const adjustLives = (turn: Turn, change: LivesChange): LivesChanged => {
   const { player } = turn;
-  if (!turn.project.settings.lives.enabled) return { problem: "LIVES_DISABLED" };
+  const settings = turn.project.settings.lives;
+  if (!settings.enabled) return { problem: "LIVES_DISABLED" };
   if (change.unlimitedSeconds !== undefined) return unlimit(turn, change.unlimitedSeconds, change.cause);
-  const { count, anchorMs } = livesOf(turn);
+  const { count, anchorMs } = livesOf(settings, player, turn.nowMs);
   const wanted = change.refill === "FULL" ? gainToFull(turn, count) : (change.amount ?? 0);
   if (wanted < 0 && isUnlimited(turn)) return {};
   if (count + wanted < 0 && change.onInsufficient === "REFUSE") return { problem: "INSUFFICIENT_LIVES" };

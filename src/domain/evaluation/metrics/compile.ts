@@ -15,7 +15,6 @@ import {
   HASH_LENGTH,
   hashesOf,
   holdsHash,
-  isSubtractable,
   mergeStates,
   type Sample,
   subtractSample,
@@ -23,13 +22,14 @@ import {
 import type { EventContext } from "../rule-event.ts";
 import { canTriggerRules } from "../../kernel/events/event-types.ts";
 import { IsoTime } from "../../kernel/iso-time.ts";
-import { atOnce, type Steps } from "../../kernel/slices.ts";
+import type { Steps } from "../../kernel/slices.ts";
 import { type Calendar, CALENDAR_UNITS, type CalendarUnit, windowNumber } from "../../kernel/zones.ts";
 import { checkOperand, comparisonFields, compileCheck, LIST_MAX } from "../language/operators.ts";
 import {
   groupOf,
   groupShapes,
   joinTests,
+  refuseAll,
   schemaProblems,
   type Tree,
   treeProblems,
@@ -61,9 +61,7 @@ const Shape: z.ZodType<Filter> = z
 
 const explain = (filter: unknown, context: z.RefinementCtx): unknown => {
   const problems = treeProblems(filter, (leaf, path) => schemaProblems(Leaf, leaf, path));
-  for (const { path, message } of problems)
-    context.addIssue({ code: "custom", path, message, input: filter });
-  return problems.length === 0 ? filter : z.NEVER;
+  return refuseAll(filter, problems, context);
 };
 
 export const Filter = z.preprocess(explain, Shape);
@@ -256,12 +254,9 @@ const trimHashes = (windows: Windows): Windows => {
   });
 };
 
-/** Returns whether `subtractFromCounter` is supported; otherwise the counter must be recounted. */
-export const isReversible = ({ aggregate }: Counter): boolean => isSubtractable(aggregate);
-
 /**
  * Removes a sample from the window of its time; a window that is no longer kept is unchanged. Check
- * `isReversible` first.
+ * `isSubtractable` first.
  */
 export const subtractFromCounter = (
   counter: Counter,
@@ -334,7 +329,8 @@ const metricFields = {
   property: Path.optional().describe("The aggregated property: required by all aggregates but count"),
 };
 
-const checkProperty = (
+/** Zod check of whether an aggregate has the property that it needs. */
+export const checkProperty = (
   { aggregate, property }: { aggregate: string; property?: string | undefined },
   context: z.RefinementCtx,
 ): void => {
@@ -464,10 +460,9 @@ export type MetricIndex = {
   byId: ReadonlyMap<string, CompiledMetric>;
 };
 
-/** Indexes the metrics that a project's rules, badges and segments read; equal ones share one counter. */
-export const indexMetrics = (metrics: readonly Metric[]): MetricIndex => atOnce(metricPieces(metrics));
-
-/** As `indexMetrics`, in slices. */
+/**
+ * Indexes the metrics that a project's rules, badges and segments read, in slices; equal ones share one counter.
+ */
 export function* metricPieces(
   metrics: readonly Metric[],
   spenderOf: (metric: Metric) => Spender | undefined = () => undefined,

@@ -1,12 +1,11 @@
-import { PLAYER_STATE_MAX_BYTES } from "../../kernel/limits.ts";
-import { jsonLength, reportUncounted, reserveRoom, type Turn } from "../turn.ts";
+import { growthOf, reportUncounted, reserveRoom, type Turn } from "../turn.ts";
+import { createTypeIndex } from "../language/patterns.ts";
 import { calendarOf } from "../../kernel/zones.ts";
 import { type AggregateState, isClamped, type Sample } from "./aggregates.ts";
 import {
   addToCounter,
   type CompiledMetric,
   type CounterState,
-  indexMetrics,
   isLate,
   type Moment,
   readCounter,
@@ -35,9 +34,6 @@ export const countEvent = (turn: Turn): void => {
 /** Maximum bytes of JSON that a sample adds to a document: those of a new counter. */
 const GROWTH_MAX = 100;
 
-const growthOf = ({ id }: CompiledMetric, old: CounterState | undefined, next: CounterState | undefined) =>
-  jsonLength(next) - (old === undefined ? -`"${id}":,`.length : jsonLength(old));
-
 const count = (turn: Turn, metric: CompiledMetric): void => {
   const { player, event } = turn;
   const sample = metric.sampleOf(turn);
@@ -49,10 +45,8 @@ const count = (turn: Turn, metric: CompiledMetric): void => {
     if (isLate(metric, old, moment)) turn.warn(`late: ${nameOf(metric)} no longer counts that window`);
     return;
   }
-  if (!reserveRoom(turn, { most: GROWTH_MAX, grown: () => growthOf(metric, old, next) })) {
-    turn.warn(`full: ${nameOf(metric)} does not count, ${PLAYER_STATE_MAX_BYTES} bytes are kept of a player`);
-    return reportUncounted(turn, metric.spender);
-  }
+  if (!reserveRoom(turn, { most: GROWTH_MAX, grown: () => growthOf(`"${metric.id}":,`, old, next) }))
+    return reportUncounted(turn, nameOf(metric), metric.spender);
   if (isOver(metric, next)) turn.warn(`${nameOf(metric)} has reached the bound of ±9,000,000,000`);
   (player.doc.c ??= {})[metric.id] = next;
   player.dirty.doc = true;
@@ -105,10 +99,10 @@ export const foldEvents = (
   events: Iterable<PastEvent>,
   { state }: { state?: CounterState | undefined } = {},
 ): CounterState | undefined => {
-  const { forEvent } = indexMetrics([metric.definition]);
+  const hears = createTypeIndex([{ patterns: metric.definition.eventTypes }], (found) => found.length > 0);
   let folded = state;
   for (const event of events) {
-    const counted = forEvent(event.type).length > 0 ? sampleOfEvent(metric, owner, event) : undefined;
+    const counted = hears(event.type) ? sampleOfEvent(metric, owner, event) : undefined;
     if (counted) folded = addToCounter(metric, folded, counted.sample, counted.moment);
   }
   return folded;

@@ -43,9 +43,7 @@ export const firstSteps = ({ definition, steps }: CompiledQuest): CompiledStep[]
 export const beginsByEvent = (turn: PlanTurn, quest: CompiledQuest): boolean => {
   const counting = new Set(quest.stepsFor(turn.event.type).map((place) => quest.steps[place]));
   if (counting.size === 0) return false;
-  return firstSteps(quest).some(
-    (step) => counting.has(step) && (step.sampleOf ?? step.lifetime?.sampleOf)?.(turn) !== undefined,
-  );
+  return firstSteps(quest).some((step) => counting.has(step) && isMatching(turn, step));
 };
 
 /** A definition that a reason is about. */

@@ -9,7 +9,14 @@ import { type CompiledMetric, compileMetric, compileSample, type Metric } from "
 import type { InputReader } from "../player-state.ts";
 import type { Quest } from "./quest.ts";
 import type { QuestRow, StepProgress } from "./row.ts";
-import { activeSteps, type EventStep, type ManualStep, type QuestStep, type QuizStep } from "./step.ts";
+import {
+  activeSteps,
+  type EventStep,
+  type ManualStep,
+  type QuestStep,
+  type QuizStep,
+  requiredOf,
+} from "./step.ts";
 import { limitedKey } from "../rewards/shared-keys.ts";
 import type { EventContext } from "../rule-event.ts";
 import { inputsOf, readerOf } from "../segments/membership.ts";
@@ -45,6 +52,8 @@ export type CompiledQuest = {
   fromMs: number;
   untilMs: number;
   steps: readonly CompiledStep[];
+  /** How many steps complete it. */
+  required: number;
   /** Returns the indexes of the EVENT steps that count events of a type. */
   stepsFor(eventType: string): readonly number[];
   /** Whether it may start for the player: audience and prerequisites. */
@@ -163,6 +172,7 @@ export const compileQuest = (stored: StoredQuest): CompiledQuest => {
     fromMs: timeOf(definition.availableFrom, -Infinity),
     untilMs: timeOf(definition.availableUntil, Infinity),
     steps,
+    required: requiredOf(definition),
     stepsFor: createTypeIndex(listeners, (found) => found.map(({ place }) => place)),
     mayStart: mayStartOf(definition),
     isStateful:

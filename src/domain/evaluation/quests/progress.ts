@@ -1,5 +1,5 @@
 import { adjustCurrency } from "../currencies/adjust.ts";
-import { causeOf, givenBy, giveRewards } from "../goals.ts";
+import { givenBy, giveRewards } from "../goals.ts";
 import { addSample, type AggregateState, toSum } from "../metrics/aggregates.ts";
 import { type CompiledQuest, type CompiledStep, keptVersions, takePlace, versionOf } from "./compile.ts";
 import { type NextCycle, calendarFor, doneBy, endOf, isOffered, isRested, nextCycle } from "./context.ts";
@@ -21,10 +21,9 @@ import {
   storeRow,
   subjectOf,
 } from "./store.ts";
-import { jsonLength, reportUncounted, reserveRoom, type Turn } from "../turn.ts";
+import { causeOf, growthOf, reportUncounted, reserveRoom, type Turn } from "../turn.ts";
 import { newId } from "../../kernel/ids.ts";
 import { isoOf } from "../../kernel/iso-time.ts";
-import { PLAYER_STATE_MAX_BYTES } from "../../kernel/limits.ts";
 import { windowNumber } from "../../kernel/zones.ts";
 
 const isDoneIn =
@@ -69,13 +68,9 @@ type Count = { row: QuestRow; stepKey: string; old: AggregateState | undefined; 
 /** Stores what a step has counted. @returns whether there was room for it */
 const keepCount = (turn: Turn, quest: CompiledQuest, { row, stepKey, old, next }: Count): boolean => {
   const { player } = turn;
-  const names = `"${row.id}":{"${stepKey}":},`.length;
-  const grown = () => jsonLength(next) - (old === undefined ? -names : jsonLength(old));
+  const grown = () => growthOf(`"${row.id}":{"${stepKey}":},`, old, next);
   if (!reserveRoom(turn, { most: GROWTH_MAX, grown })) {
-    turn.warn(
-      `full: quest ${quest.key} does not count, ${PLAYER_STATE_MAX_BYTES} bytes are kept of a player`,
-    );
-    reportUncounted(turn, quest.spender);
+    reportUncounted(turn, `quest ${quest.key}`, quest.spender);
     return false;
   }
   const counts = (player.doc.q ??= {});
@@ -290,11 +285,11 @@ export const settleQuest = (turn: Turn, quest: CompiledQuest): void => {
   if (running && quest.phase === "RUNNING") adoptVersion(turn, quest, running);
 };
 
-/** Returns the version by which a player's quest in progress is done, with its row. */
-export const inProgress = (
-  turn: Turn,
-  quest: CompiledQuest,
-): { version: CompiledQuest; row: QuestRow } | undefined => {
+/** A player's quest in progress, with the version by which it is done. */
+export type Running = { version: CompiledQuest; row: QuestRow };
+
+/** Returns a player's quest where it is in progress. */
+export const inProgress = (turn: Turn, quest: CompiledQuest): Running | undefined => {
   const latest = turn.player.quests.get(quest.key)?.latest;
   return latest?.state === "IN_PROGRESS" ? { version: doneBy(quest, latest), row: latest } : undefined;
 };

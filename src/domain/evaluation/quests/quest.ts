@@ -3,7 +3,7 @@ import { partsOf } from "../causes.ts";
 import { Cron, patternsOf } from "../language/patterns.ts";
 import { conditionProblems, Group } from "../language/groups.ts";
 import { Description, FieldKey, ImageUrl, Key, Name } from "../language/syntax.ts";
-import { type Tree, visitLeaves } from "../language/trees.ts";
+import { refuseAll, typeProblems } from "../language/trees.ts";
 import { checkStep, Metadata, QuestStep, type Refuse, stepProblems } from "./step.ts";
 import { causesOfBundle, RewardBundle } from "../rewards/bundle.ts";
 import { Audience } from "../segments/audience.ts";
@@ -30,8 +30,6 @@ const PREREQUISITES: ReadonlySet<string> = new Set([
   "time_window",
 ]);
 
-type Leaf = { type: string };
-
 const OTHER_TYPE = `must be one of ${[...PREREQUISITES].join(", ")}: prerequisites are about the player`;
 
 const explain = (group: unknown, context: z.RefinementCtx): unknown => {
@@ -39,14 +37,9 @@ const explain = (group: unknown, context: z.RefinementCtx): unknown => {
   const problems = conditionProblems(group).map(({ path, message }) =>
     path.at(-1) === "type" ? { path, message: OTHER_TYPE } : { path, message },
   );
-  if (problems.length === 0) {
-    visitLeaves(group as Tree<Leaf>, ({ type }, path) => {
-      if (!PREREQUISITES.has(type))
-        problems.push({ path: [...path.split("."), "type"], message: OTHER_TYPE });
-    });
-  }
-  for (const { path, message } of problems) context.addIssue({ code: "custom", path, message, input: group });
-  return problems.length === 0 ? group : z.NEVER;
+  const isAllowed = (type: string): boolean => PREREQUISITES.has(type);
+  const all = problems.length > 0 ? problems : typeProblems(group, isAllowed, OTHER_TYPE);
+  return refuseAll(group, all, context);
 };
 
 const REPEAT_MODES = ["NONE", "DAILY", "WEEKLY", "MONTHLY", "CRON", "UNLIMITED"] as const;

@@ -1,23 +1,18 @@
 import { z } from "zod";
-import { EventPattern, FieldKey, Key } from "../language/syntax.ts";
+import { Description, FieldKey, Key, Name } from "../language/syntax.ts";
 import { DISTINCT_MAX } from "../metrics/aggregates.ts";
-import { EVENT_TYPES_MAX, Filter, WindowlessMetric } from "../metrics/compile.ts";
+import { Filter, WindowlessMetric } from "../metrics/compile.ts";
 import { RewardBundle } from "../rewards/bundle.ts";
 import { SegmentConditions } from "../segments/membership.ts";
-import { canTriggerRules } from "../../kernel/events/event-types.ts";
 import { CALENDAR_UNITS } from "../../kernel/zones.ts";
 
-const NAME_MAX = 100;
 const TARGET_MAX = 9e9;
 /** Maximum prerequisites of one step. */
 const DEPENDS_MAX = 20;
 
 /** Consecutive local periods with at least one event. */
 const StreakMetric = z.strictObject({
-  eventTypes: z
-    .array(EventPattern.refine(canTriggerRules, "is not an event type of players"))
-    .min(1)
-    .max(EVENT_TYPES_MAX),
+  eventTypes: WindowlessMetric.shape.eventTypes,
   filter: Filter.optional(),
   aggregate: z.literal("streak"),
   period: z.enum(CALENDAR_UNITS),
@@ -29,8 +24,8 @@ export const Metadata = z.record(z.string().max(64), z.unknown());
 
 const common = {
   key: FieldKey,
-  name: z.string().min(1).max(NAME_MAX),
-  description: z.string().max(2_000).optional(),
+  name: Name,
+  description: Description.optional(),
   optional: z.boolean().default(false).describe("Whether the quest completes without it"),
   dependsOn: z
     .array(Key)

@@ -4,7 +4,6 @@ import { readMetric } from "../metrics/count.ts";
 import type { QuestState } from "../player-state.ts";
 import type { CompiledQuest, CompiledStep } from "./compile.ts";
 import type { QuestRow, StepProgress } from "./row.ts";
-import { requiredOf } from "./step.ts";
 import { type Turn, write } from "../turn.ts";
 import type { EventData, EventType } from "../../kernel/events/domain-events.ts";
 import type { Cause } from "../../kernel/events/events.ts";
@@ -141,16 +140,6 @@ export const stepPercent = (
   return Math.max(0, Math.min(99, Math.floor((100 * value) / target)));
 };
 
-const requiredCounts = new WeakMap<CompiledQuest, number>();
-
-const requiredIn = (quest: CompiledQuest): number => {
-  const known = requiredCounts.get(quest);
-  if (known !== undefined) return known;
-  const required = requiredOf(quest.definition);
-  requiredCounts.set(quest, required);
-  return required;
-};
-
 /** Returns how far a quest in progress is: the mean of the required steps that are furthest, at most 99. */
 export const questPercent = (reader: Reader, quest: CompiledQuest, row: QuestRow): number => {
   const percents: number[] = [];
@@ -160,7 +149,7 @@ export const questPercent = (reader: Reader, quest: CompiledQuest, row: QuestRow
     const isDone = row.steps[key]?.doneMs !== undefined;
     percents.push(isDone ? 100 : stepPercent(step, { value: shownValue(reader, row, step), isDone }));
   }
-  const required = requiredIn(quest);
+  const { required } = quest;
   if (required < percents.length) percents.sort((a, b) => b - a);
   let sum = 0;
   for (let i = 0; i < required; i++) sum += percents[i]!;

@@ -9,7 +9,7 @@ import {
   stepStates,
 } from "./compile.ts";
 import { withEnd } from "./context.ts";
-import { freeCycle, inProgress, settleSteps, startQuest } from "./progress.ts";
+import { freeCycle, inProgress, type Running, settleSteps, startQuest } from "./progress.ts";
 import type { QuestRow, StepProgress } from "./row.ts";
 import { startable, unavailable } from "./show.ts";
 import type { CodeStep, ManualStep, QuizStep } from "./step.ts";
@@ -132,8 +132,6 @@ export type Submitted = {
   /** Whether the code that was taken from the pool has been used. */
   isPoolUsed: boolean;
 };
-
-type Running = { version: CompiledQuest; row: QuestRow };
 
 /** Starts a quest that starts by itself: the submission is what begins it. */
 const begin = (turn: PlanTurn, quest: CompiledQuest): Running | SubmitProblem => {

@@ -1,22 +1,11 @@
 import type { SentAction } from "../actions/action.ts";
+import { addWindows, type Amount, WINDOWS_KEPT } from "../caps/cap.ts";
 import type { Effects } from "../effects.ts";
 import type { Limit, RuleDocument } from "../language/document.ts";
 import type { SharedCounters, SharedKey } from "../shared-counters.ts";
 import { type Turn, write } from "../turn.ts";
 import { outboxRow } from "../../kernel/outbox.ts";
-import {
-  type CalendarProject,
-  type CalendarUnit,
-  calendarOf,
-  windowNumber,
-  windowStart,
-} from "../../kernel/zones.ts";
-
-/**
- * Minimum number of firing times kept, and windows of each calendar unit: how late an event may arrive and
- * still fire.
- */
-export const WINDOWS_KEPT = 8;
+import { type CalendarProject, calendarOf, windowNumber, windowStart } from "../../kernel/zones.ts";
 
 export type Refusal = {
   reason: "LIMIT_REACHED" | "COOLDOWN" | "BUDGET_EXHAUSTED";
@@ -55,7 +44,7 @@ export const checkRolling = (
 };
 
 /** Adds a firing; beyond `kept` times the earliest ones are dropped. */
-export const keepTime = <T extends FiringTimes>(state: T, at: number, kept: number): void => {
+export const keepTime = (state: FiringTimes, at: number, kept: number): void => {
   const times = [...(state.t ?? []), at].toSorted((a, b) => a - b);
   const dropped = times.splice(0, Math.max(0, times.length - kept)).at(-1);
   if (dropped !== undefined) state.f = Math.max(dropped, state.f ?? dropped);
@@ -63,30 +52,20 @@ export const keepTime = <T extends FiringTimes>(state: T, at: number, kept: numb
 };
 
 /** Removes one firing at a time, if it is still kept. */
-export const takeTime = <T extends FiringTimes>(state: T, at: number): void => {
+export const takeTime = (state: FiringTimes, at: number): void => {
   const place = state.t?.indexOf(at) ?? -1;
   if (place !== -1) state.t = state.t!.toSpliced(place, 1);
   if (state.t?.length === 0 && state.f === undefined) delete state.t;
 };
 
-type Counted = readonly [window: number, firings: number];
-
-/** The state kept by limits.ts. */
-type Kept = {
-  n?: number;
-  d?: readonly Counted[];
-  w?: readonly Counted[];
-  m?: readonly Counted[];
-  t?: readonly number[];
-  f?: number;
-};
-
 const WINDOWS = ["d", "w", "m"] as const;
 
-const addWindows = (a: readonly Counted[], b: readonly Counted[]): Counted[] => {
-  const sums = new Map(a.map(([window, firings]) => [window, firings]));
-  for (const [window, firings] of b) sums.set(window, (sums.get(window) ?? 0) + firings);
-  return [...sums].toSorted(([x], [y]) => x - y).slice(-WINDOWS_KEPT);
+/**
+ * Firings of a rule for one player, by kind of window so that the state survives edits of the rule: `n`
+ * firings ever; `d`, `w`, `m` pairs of window number and firings, ascending.
+ */
+export type LimitState = FiringTimes & { n?: number } & {
+  [Slot in (typeof WINDOWS)[number]]?: readonly Amount[];
 };
 
 /**
@@ -95,12 +74,12 @@ const addWindows = (a: readonly Counted[], b: readonly Counted[]): Counted[] => 
  */
 export const mergeLimits = (mine: unknown, theirs: unknown): unknown => {
   if (mine === undefined || theirs === undefined) return mine ?? theirs;
-  const [a, b] = [mine as Kept, theirs as Kept];
+  const [a, b] = [mine as LimitState, theirs as LimitState];
   return { ...b, ...a, ...mergeCounts(a, b), ...mergeTimes(a, b) };
 };
 
-const mergeCounts = (a: Kept, b: Kept): Kept => {
-  const merged: Kept = {};
+const mergeCounts = (a: LimitState, b: LimitState): LimitState => {
+  const merged: LimitState = {};
   if (a.n !== undefined && b.n !== undefined) merged.n = a.n + b.n;
   for (const name of WINDOWS) {
     const [mine, theirs] = [a[name], b[name]];
@@ -109,7 +88,7 @@ const mergeCounts = (a: Kept, b: Kept): Kept => {
   return merged;
 };
 
-const mergeTimes = (a: Kept, b: Kept): Kept => ({
+const mergeTimes = (a: LimitState, b: LimitState): LimitState => ({
   ...(a.t && b.t ? { t: [...a.t, ...b.t].toSorted((x, y) => x - y) } : {}),
   ...(a.f !== undefined && b.f !== undefined ? { f: Math.max(a.f, b.f) } : {}),
 });
@@ -136,44 +115,48 @@ const windowName = (window: LimitWindow): string =>
 const rowNumber = (window: LimitWindow, project: SharedScope, atMs: number): number =>
   window === "LIFETIME" || typeof window !== "string" ? 0 : windowNumber(window, calendarOf(project), atMs);
 
-/** Returns when the window after the one that contains `atMs` begins; undefined where there is none. */
-const nextWindowMs = (window: LimitWindow, project: SharedScope, atMs: number): number | undefined => {
-  if (window === "LIFETIME" || typeof window !== "string") return undefined;
-  const unit: CalendarUnit = window;
+/** Returns when the window after the one that contains `atMs` begins, if there is one. */
+const nextWindow = (
+  window: LimitWindow,
+  project: SharedScope,
+  atMs: number,
+): Pick<Refusal, "nextEligibleMs"> => {
+  if (window === "LIFETIME" || typeof window !== "string") return {};
   const calendar = calendarOf(project);
-  return windowStart(unit, calendar, windowNumber(unit, calendar, atMs) + 1);
+  return { nextEligibleMs: windowStart(window, calendar, windowNumber(window, calendar, atMs) + 1) };
+};
+
+/** Names the row of a counter. */
+const rowOf =
+  (scope: string, window: LimitWindow): SharedLimit["keyOf"] =>
+  (project, atMs) => ({ projectId: project.projectId, scope, windowNo: rowNumber(window, project, atMs) });
+
+/** Returns the smallest of those with equal names: they share a counter. */
+const strictest = <L extends { max: number }>(limits: readonly L[], nameOf: (limit: L) => string): L[] => {
+  const byName = new Map<string, L>();
+  for (const limit of limits) {
+    const name = nameOf(limit);
+    const known = byName.get(name);
+    if (!known || limit.max < known.max) byName.set(name, limit);
+  }
+  return [...byName.values()];
 };
 
 /** Compiles the limits across all players. @param prefix of the names of a rule's counters */
 export const compileSharedLimits = (prefix: string, limits: RuleDocument["limits"]): SharedLimit[] =>
-  strictestShared(limits?.global ?? []).map((limit) => {
+  strictest(limits?.global ?? [], ({ window }) => windowName(window)).map((limit) => {
     const scope = `${prefix}:g:${windowName(limit.window)}`;
     return typeof limit.window === "string" ? countingLimit(scope, limit) : rollingLimit(scope, limit);
   });
 
-/** Returns the smallest of the limits on equal windows: they share a counter. */
-const strictestShared = (limits: readonly Limit[]): Limit[] => {
-  const byWindow = new Map<string, Limit>();
-  for (const limit of limits) {
-    const known = byWindow.get(windowName(limit.window));
-    if (!known || limit.max < known.max) byWindow.set(windowName(limit.window), limit);
-  }
-  return [...byWindow.values()];
-};
-
 const countingLimit = (scope: string, { max, window }: Limit): SharedLimit => {
-  const keyOf: SharedLimit["keyOf"] = (project, atMs) => ({
-    projectId: project.projectId,
-    scope,
-    windowNo: rowNumber(window, project, atMs),
-  });
+  const keyOf = rowOf(scope, window);
   return {
     keyOf,
     check: ({ shared, project, event }) => {
       if (shared.used(keyOf(project, event.at)) < max) return undefined;
-      const nextEligibleMs = nextWindowMs(window, project, event.at);
       const detail = `${max} ${windowName(window)} of all players`;
-      return { reason: "LIMIT_REACHED", detail, ...(nextEligibleMs === undefined ? {} : { nextEligibleMs }) };
+      return { reason: "LIMIT_REACHED", detail, ...nextWindow(window, project, event.at) };
     },
     record: ({ shared, project, event }) => shared.add(keyOf(project, event.at), 1),
     refund: ({ shared, project, event }) => shared.add(keyOf(project, event.at), -1),
@@ -188,7 +171,14 @@ const firingsOf = ([dropped = NOTHING_DROPPED, ...t]: readonly number[]): Firing
 
 const rollingLimit = (scope: string, { max, window }: Limit): SharedLimit => {
   const spanMs = (window as { rollingSeconds: number }).rollingSeconds * 1_000;
-  const keyOf: SharedLimit["keyOf"] = ({ projectId }) => ({ projectId, scope, windowNo: 0 });
+  const keyOf = rowOf(scope, window);
+  const change = ({ shared, project, event }: Turn, firings: 1 | -1): void => {
+    const key = keyOf(project, event.at);
+    const state = firingsOf(shared.times(key));
+    if (firings === 1) keepTime(state, event.at, Math.max(WINDOWS_KEPT, max));
+    else takeTime(state, event.at);
+    shared.setTimes(key, [state.f ?? NOTHING_DROPPED, ...(state.t ?? [])]);
+  };
   const limit = { max, spanMs, reason: "LIMIT_REACHED" } as const;
   return {
     keyOf,
@@ -196,18 +186,8 @@ const rollingLimit = (scope: string, { max, window }: Limit): SharedLimit => {
       const refusal = checkRolling(limit, firingsOf(shared.times(keyOf(project, event.at))), event.at);
       return refusal && { ...refusal, detail: `${refusal.detail} of all players` };
     },
-    record: ({ shared, project, event }) => {
-      const key = keyOf(project, event.at);
-      const state = firingsOf(shared.times(key));
-      keepTime(state, event.at, Math.max(WINDOWS_KEPT, max));
-      shared.setTimes(key, [state.f ?? NOTHING_DROPPED, ...state.t!]);
-    },
-    refund: ({ shared, project, event }) => {
-      const key = keyOf(project, event.at);
-      const state = firingsOf(shared.times(key));
-      takeTime(state, event.at);
-      shared.setTimes(key, [state.f ?? NOTHING_DROPPED, ...(state.t ?? [])]);
-    },
+    record: (turn) => change(turn, 1),
+    refund: (turn) => change(turn, -1),
   };
 };
 
@@ -241,26 +221,13 @@ export type CompiledBudget = {
 
 /** Compiles a rule's budgets. @param prefix of the names of its counters */
 export const compileBudgets = (prefix: string, limits: RuleDocument["limits"]): CompiledBudget[] =>
-  strictest(limits?.budgets ?? []).map((budget) => compileBudget(prefix, budget));
-
-/** Returns the smallest of the budgets of one asset on equal windows: they share a counter. */
-const strictest = (budgets: readonly Budget[]): Budget[] => {
-  const byName = new Map<string, Budget>();
-  for (const budget of budgets) {
-    const name = `${budget.asset} ${windowName(budget.window)}`;
-    const known = byName.get(name);
-    if (!known || budget.max < known.max) byName.set(name, budget);
-  }
-  return [...byName.values()];
-};
+  strictest(limits?.budgets ?? [], ({ asset, window }) => `${asset} ${windowName(window)}`).map((budget) =>
+    compileBudget(prefix, budget),
+  );
 
 const compileBudget = (prefix: string, { asset, max, window }: Budget): CompiledBudget => {
   const scope = `${prefix}:b:${asset}:${windowName(window)}`;
-  const keyOf: CompiledBudget["keyOf"] = (project, atMs) => ({
-    projectId: project.projectId,
-    scope,
-    windowNo: rowNumber(window, project, atMs),
-  });
+  const keyOf = rowOf(scope, window);
   const book = typeof window === "string" ? countingUsage : rollingUsage(window.rollingSeconds * 1_000);
   return {
     asset,
@@ -270,10 +237,8 @@ const compileBudget = (prefix: string, { asset, max, window }: Budget): Compiled
       if (amount === 0) return undefined;
       const used = book.used(shared, keyOf(project, event.at), event.at);
       if (used !== undefined && used + amount <= max) return undefined;
-      const nextEligibleMs = nextWindowMs(window, project, event.at);
       const detail = used === undefined ? LATE : `${used} of ${max} ${asset} given, ${windowName(window)}`;
-      const next = nextEligibleMs === undefined ? {} : { nextEligibleMs };
-      return { reason: "BUDGET_EXHAUSTED", detail, ...next };
+      return { reason: "BUDGET_EXHAUSTED", detail, ...nextWindow(window, project, event.at) };
     },
     record: ({ shared, project, event }, amount) => {
       if (amount > 0) book.add(shared, keyOf(project, event.at), { atMs: event.at, amount });

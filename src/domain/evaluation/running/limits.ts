@@ -1,4 +1,4 @@
-import type { CapSet } from "../caps/cap.ts";
+import { addToWindow, type Amount, amountIn, type CapSet, WINDOWS_KEPT } from "../caps/cap.ts";
 import type { Limit, RuleDocument } from "../language/document.ts";
 import type { PlayerDoc } from "../player-state.ts";
 import type { RuleStep } from "../rule-event.ts";
@@ -7,16 +7,15 @@ import {
   compileBudgets,
   type CompiledBudget,
   compileSharedLimits,
-  type FiringTimes,
   keepTime,
   LATE,
+  type LimitState,
   type Refusal,
   type RollingLimit,
   type SharedLimit,
   takeTime,
-  WINDOWS_KEPT,
 } from "./budgets.ts";
-import { jsonLength, recordGrowth, type Turn } from "../turn.ts";
+import { growthOf, recordGrowth, type Turn } from "../turn.ts";
 import { fnv1a } from "../../kernel/ids.ts";
 import {
   CALENDAR_UNITS,
@@ -26,14 +25,6 @@ import {
   windowNumber,
   windowStart,
 } from "../../kernel/zones.ts";
-
-/**
- * Firings of a rule for one player, by kind of window so that the state survives edits of the rule: `n`
- * firings ever; `d`, `w`, `m` pairs of window number and firings, ascending; `t` firing times in ms,
- * ascending; `f` the latest firing time that was dropped from `t`.
- */
-type LimitState = FiringTimes & { n?: number; d?: Counted[]; w?: Counted[]; m?: Counted[] };
-type Counted = [window: number, firings: number];
 
 const SLOT = { DAY: "d", WEEK: "w", MONTH: "m" } as const satisfies Record<CalendarUnit, keyof LimitState>;
 
@@ -95,11 +86,14 @@ const compileLimits = (ruleId: string, limits: RuleDocument["limits"]): Compiled
       const state: LimitState = { ...stateOf(player.doc, ruleId) };
       if (parts.lifetimeMax !== Infinity) state.n = (state.n ?? 0) + 1;
       for (const unit of units)
-        state[SLOT[unit]] = counted(state[SLOT[unit]] ?? [], windowNumber(unit, calendarFor(turn), event.at));
+        state[SLOT[unit]] = addToWindow(
+          state[SLOT[unit]] ?? [],
+          windowNumber(unit, calendarFor(turn), event.at),
+          1,
+        );
       if (timesKept > 0) keepTime(state, event.at, timesKept);
       const old = player.doc.l?.[ruleId];
-      const grown = () => jsonLength(state) - (old === undefined ? -`"${ruleId}":,`.length : jsonLength(old));
-      recordGrowth(turn, { most: GROWTH_MAX, grown });
+      recordGrowth(turn, { most: GROWTH_MAX, grown: () => growthOf(`"${ruleId}":,`, old, state) });
       (player.doc.l ??= {})[ruleId] = state;
       player.dirty.doc = true;
     },
@@ -129,7 +123,7 @@ const without = (
   const state: LimitState = { ...known };
   if (state.n !== undefined && --state.n <= 0) delete state.n;
   for (const [slot, window] of windows) {
-    const kept = (state[slot] ?? []).map(([number, firings]): Counted => [
+    const kept = (state[slot] ?? []).map(([number, firings]): Amount => [
       number,
       number === window ? firings - 1 : firings,
     ]);
@@ -159,24 +153,14 @@ const checkCalendar = ({ max, unit }: CalendarLimit, state: LimitState, turn: Tu
   if (!kept) return undefined;
   const calendar = calendarFor(turn);
   const window = windowNumber(unit, calendar, turn.event.at);
-  const firings = kept.find(([number]) => number === window)?.[1];
-  if (firings === undefined) {
-    // A window without an entry never fired, unless it is older than those that are kept.
-    const isUnknown = kept.length === WINDOWS_KEPT && window < kept[0]![0];
-    return isUnknown ? { reason: "LIMIT_REACHED", detail: LATE } : undefined;
-  }
+  const firings = amountIn(kept, window);
+  if (firings === undefined) return { reason: "LIMIT_REACHED", detail: LATE };
   if (firings < max) return undefined;
   return {
     reason: "LIMIT_REACHED",
     detail: `${max} ${unit}`,
     nextEligibleMs: windowStart(unit, calendar, window + 1),
   };
-};
-
-const counted = (kept: readonly Counted[], window: number): Counted[] => {
-  const firings = kept.find(([number]) => number === window)?.[1] ?? 0;
-  const others = kept.filter(([number]) => number !== window);
-  return [...others, [window, firings + 1] as Counted].toSorted(([a], [b]) => a - b).slice(-WINDOWS_KEPT);
 };
 
 /** IN: the rule applies. OUT: not included. HELD: included, evaluated and recorded, without effect. */

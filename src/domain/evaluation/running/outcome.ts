@@ -72,6 +72,4 @@ export type ObservedRule = { id: string; key: string };
  * Called for every rule that was considered, fired or not, for statistics. Called while a batch is evaluated,
  * which may still be rolled back, so results must be buffered until the commit.
  */
-export type RuleObserver = {
-  considered: (rule: ObservedRule, outcome: Outcome) => void;
-};
+export type RuleObserver = (rule: ObservedRule, outcome: Outcome) => void;

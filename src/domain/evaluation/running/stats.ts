@@ -8,20 +8,7 @@ const HOUR_MS = 3_600_000;
 export type Histogram = Record<string, number>;
 
 /** Counts of one rule in one hour. */
-export type RuleCounts = {
-  projectId: string;
-  ruleId: string;
-  hourMs: number;
-  evaluated: number;
-  fired: number;
-  reasons: Histogram;
-  /** Of sampled events only: the condition because of which the rule did not match. */
-  leafFails: Histogram;
-  /** Granted by the rule: `xp`, `currency:{key}`, `lives`; amounts taken count negative. */
-  cost: Histogram;
-  /** Of sampled events only: evaluations by `bucketOf` their time. */
-  micros: Histogram;
-};
+export type RuleCounts = Counts & { projectId: string; ruleId: string; hourMs: number };
 
 /** Resolution of the time histogram: each bucket ends at 2^(1/4) times the one before. */
 const BUCKETS_PER_DOUBLING = 4;
@@ -76,12 +63,12 @@ type ProjectTally = { tallies: Map<ObservedRule, Tally>; observer: RuleObserver 
 
 const tallyProject = (): ProjectTally => {
   const tallies = new Map<ObservedRule, Tally>();
-  const considered: RuleObserver["considered"] = (rule, { reason }) => {
+  const observer: RuleObserver = (rule, { reason }) => {
     let tally = tallies.get(rule);
     if (!tally) tallies.set(rule, (tally = {}));
     tally[reason] = (tally[reason] ?? 0) + 1;
   };
-  return { tallies, observer: { considered } };
+  return { tallies, observer };
 };
 
 export const createStatsRecorder = (): StatsRecorder => {
@@ -126,8 +113,11 @@ export const noCounts = () => ({
   evaluated: 0,
   fired: 0,
   reasons: {} as Histogram,
+  /** Of sampled events only: the condition because of which the rule did not match. */
   leafFails: {} as Histogram,
+  /** Granted by the rule: `xp`, `currency:{key}`, `lives`; amounts taken count negative. */
   cost: {} as Histogram,
+  /** Of sampled events only: evaluations by `bucketOf` their time. */
   micros: {} as Histogram,
 });
 

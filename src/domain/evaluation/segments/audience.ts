@@ -1,5 +1,4 @@
 import { z } from "zod";
-import type { Test } from "../conditions/condition.ts";
 import { Key } from "../language/syntax.ts";
 
 /** Maximum segments of one audience. */
@@ -12,11 +11,10 @@ export const Audience = z.strictObject({
 });
 export type Audience = z.output<typeof Audience>;
 
+type Keys = { has(key: string): boolean };
+
 /** Returns whether a player in these segments belongs to an audience; without one everybody does. */
-export const isInAudience = (
-  audience: Audience | undefined,
-  segments: { has(key: string): boolean },
-): boolean => {
+export const isInAudience = (audience: Audience | undefined, segments: Keys): boolean => {
   if (!audience) return true;
   const { segmentKeys, match } = audience;
   if (match === "ALL") return segmentKeys.every((key) => segments.has(key));
@@ -25,6 +23,6 @@ export const isInAudience = (
 
 /** Compiles an audience to a test of the turn's player. */
 export const audienceTest =
-  (audience: Audience | undefined): Test =>
-  ({ player }) =>
+  (audience: Audience | undefined) =>
+  ({ player }: { player: { segments: Keys } }): boolean =>
     isInAudience(audience, player.segments);

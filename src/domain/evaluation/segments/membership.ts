@@ -2,19 +2,22 @@ import { z } from "zod";
 import { kindOf } from "../conditions/condition-kinds.ts";
 import type { ConditionInputs, Test } from "../conditions/condition.ts";
 import { compileGroup, conditionMetrics, conditionProblems, Group } from "../language/groups.ts";
-import { compilePath, Key, PLAYER, referencesIn } from "../language/syntax.ts";
-import { type Tree, visitLeaves } from "../language/trees.ts";
+import {
+  ATTRIBUTES,
+  compilePath,
+  currencyOf,
+  Description,
+  Key,
+  Name,
+  PLAYER,
+  referencesIn,
+} from "../language/syntax.ts";
+import { type Problem, refuseAll, type Tree, typeProblems, visitLeaves } from "../language/trees.ts";
 import type { Metric } from "../metrics/compile.ts";
 import { HOLDINGS, type InputReader, type PlayerState } from "../player-state.ts";
 import { type Turn, write } from "../turn.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { newId } from "../../kernel/ids.ts";
-
-/** Inputs of a segment's definition; each name once. */
-type SegmentInputs = ConditionInputs;
-
-const CURRENCY = "currencies.";
-const ATTRIBUTE = "attributes.";
 
 /** Returns the fields of the player named by the references in a condition. */
 const referencedFields = (condition: unknown): string[] =>
@@ -22,8 +25,8 @@ const referencedFields = (condition: unknown): string[] =>
     .filter(({ referent }) => referent.startsWith(PLAYER))
     .map(({ referent }) => referent.slice(PLAYER.length));
 
-/** Returns the inputs of a segment's conditions. */
-export const inputsOf = (definition: unknown): SegmentInputs => {
+/** Returns the inputs of a segment's conditions; each name once. */
+export const inputsOf = (definition: unknown): ConditionInputs => {
   const names = new Set<string>();
   const segmentKeys = new Set<string>();
   let isTimed = false;
@@ -45,9 +48,10 @@ const FIELDS: Record<string, InputReader> = {
 };
 
 const fieldReader = (field: string): InputReader => {
-  if (field.startsWith(CURRENCY)) return readerOf(`currency:${field.slice(CURRENCY.length)}`);
-  if (field.startsWith(ATTRIBUTE)) {
-    const read = compilePath(field.slice(ATTRIBUTE.length));
+  const currencyKey = currencyOf(field);
+  if (currencyKey !== undefined) return readerOf(`currency:${currencyKey}`);
+  if (field.startsWith(ATTRIBUTES)) {
+    const read = compilePath(field.slice(ATTRIBUTES.length));
     return (player) => read(player.attributes);
   }
   return FIELDS[field] ?? ((player) => player[field as keyof PlayerState]);
@@ -69,17 +73,7 @@ export const readerOf = (name: string): InputReader => {
 /** Maximum segments of one project that are not archived. */
 export const SEGMENTS_MAX = 200;
 
-type Problem = { path: PropertyKey[]; message: string };
-
 const EVENT_ONLY = "cannot be about the event: these conditions are about the player, whatever has happened";
-
-const eventConditions = (value: unknown, path: PropertyKey[] = []): Problem[] => {
-  if (value === null || typeof value !== "object") return [];
-  if ((value as Json)["type"] === "event_property") return [{ path: [...path, "type"], message: EVENT_ONLY }];
-  return Object.entries(value).flatMap(([key, inner]) =>
-    eventConditions(inner, [...path, Array.isArray(value) ? Number(key) : key]),
-  );
-};
 
 const eventReferences = (value: unknown): Problem[] =>
   referencesIn(value)
@@ -87,7 +81,7 @@ const eventReferences = (value: unknown): Problem[] =>
     .map(({ path }) => ({ path, message: EVENT_ONLY }));
 
 const eventProblems = (value: unknown): Problem[] => {
-  const conditions = eventConditions(value);
+  const conditions = typeProblems(value, (type) => type !== "event_property", EVENT_ONLY);
   return conditions.length > 0 ? conditions : eventReferences(value);
 };
 
@@ -95,9 +89,7 @@ const explain = (definition: unknown, context: z.RefinementCtx): unknown => {
   const wrong = conditionProblems(definition);
   // Only valid trees of conditions are walked, since their size is bounded.
   const problems = wrong.length > 0 ? wrong : eventProblems(definition);
-  for (const { path, message } of problems)
-    context.addIssue({ code: "custom", path, message, input: definition });
-  return problems.length === 0 ? definition : z.NEVER;
+  return refuseAll(definition, problems, context);
 };
 
 /** Conditions of membership in a segment: those of rules, except `event_property`. */
@@ -105,8 +97,8 @@ export const SegmentConditions = z.preprocess(explain, Group);
 
 export const segmentShape = z.strictObject({
   key: Key,
-  name: z.string().min(1).max(100),
-  description: z.string().max(2_000).optional(),
+  name: Name,
+  description: Description.optional(),
   kind: z
     .enum(["STATIC", "DYNAMIC"])
     .default("STATIC")
@@ -130,12 +122,12 @@ export type CompiledSegment = {
   definition: Segment;
   /** Counters that its conditions read. */
   metrics: readonly Metric[];
-  inputs: SegmentInputs;
+  inputs: ConditionInputs;
   /** Returns whether the turn's player meets the definition; undefined for a STATIC segment. */
   test: Test | undefined;
 };
 
-const NO_INPUTS: SegmentInputs = { names: [], segmentKeys: [], isTimed: false };
+const NO_INPUTS: ConditionInputs = { names: [], segmentKeys: [], isTimed: false };
 
 export const compileSegment = ({ id, definition }: { id: string; definition: Segment }): CompiledSegment => {
   const conditions = definition.definition;

@@ -15,7 +15,7 @@ import { deadlineAfter, firstDate, lastDate, periodAt, periodName, periodsBetwee
 import { completeNow, qualify } from "./qualify.ts";
 import { adoptZone, coveredOf, joinRuns, keeping, settle, type ZoneChange } from "./settle.ts";
 import type { Streak as Definition } from "./streak.ts";
-import { type Turn, write } from "../turn.ts";
+import { causeOf, type Turn, write } from "../turn.ts";
 import { newId } from "../../kernel/ids.ts";
 import { isoOf } from "../../kernel/iso-time.ts";
 import { firstZone } from "../../kernel/zones.ts";
@@ -208,31 +208,20 @@ const reward = (
   for (let length = Math.max(from, before + 1); length <= to; length++) {
     const milestones = milestonesAt(definition, length);
     if (milestones.length > 0) reached = length;
-    milestones.forEach(({ rewards }, i) => give(turn, { key, name, length, rewards, i }));
+    milestones.forEach(({ rewards: bundle }, i) =>
+      grantBundle(turn, {
+        bundle,
+        cause: causeOf(turn, "STREAK", key),
+        key: `stk:${key}:${name}:${length}${i === 0 ? "" : `:${i}`}`,
+        reason: `streak:${key}:${length}`,
+      }),
+    );
   }
   if (reached === before) return;
   const now: Streak = turn.player.streaks.get(key)!;
   const others = won.filter(([run]) => run !== name);
   const remembered = [...others, [name, reached] as const].slice(-RUNS_REMEMBERED);
   turn.player.streaks.set(key, { ...now, doc: { ...now.doc, won: remembered } });
-};
-
-type Given = {
-  key: string;
-  name: string;
-  length: number;
-  rewards: Definition["milestones"][number]["rewards"];
-  i: number;
-};
-
-const give = (turn: Turn, { key, name, length, rewards, i }: Given): void => {
-  const origin = turn.root.isTracked ? { rootEventId: turn.root.id } : {};
-  grantBundle(turn, {
-    bundle: rewards,
-    cause: { kind: "STREAK", refKey: key, ...origin },
-    key: `stk:${key}:${name}:${length}${i === 0 ? "" : `:${i}`}`,
-    reason: `streak:${key}:${length}`,
-  });
 };
 
 /** Indexes streaks by the event types that they listen to. */

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { EVENT_TYPES_MAX, Filter, WindowlessMetric } from "../metrics/compile.ts";
 import { RewardBundle } from "../rewards/bundle.ts";
 import { patternsOf } from "../language/patterns.ts";
-import { EventPattern, Key } from "../language/syntax.ts";
+import { Description, EventPattern, Key, Name } from "../language/syntax.ts";
 import { CALENDAR_UNITS } from "../../kernel/zones.ts";
 
 export const STREAKS_MAX = 20;
@@ -58,8 +58,8 @@ const Milestone = z.strictObject({
 
 export const streakShape = z.strictObject({
   key: Key,
-  name: z.string().min(1).max(100),
-  description: z.string().max(2_000).optional(),
+  name: Name,
+  description: Description.optional(),
   mode: z
     .enum(["PERIODIC", "CONSECUTIVE"])
     .default("PERIODIC")

@@ -3,7 +3,7 @@ import { stepsHitOf, type Turn, write } from "../turn.ts";
 import type { TraceRow } from "../effects.ts";
 import type { PlanTurn, ProjectPlan } from "../project-plan.ts";
 import { DEFAULT_SETTINGS } from "../project-settings.ts";
-import { createTrace, type EventTrace, spentBy, type Tracer } from "./trace.ts";
+import { createTrace, emptyTrace, type EventTrace, endedBy, type Tracer } from "./trace.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -43,27 +43,15 @@ const rowOf = ({ project, root, nowMs }: Turn, trace: EventTrace): TraceRow => (
 
 /** Builds a trace afterwards for an event without a tracer: which rules fired, and the effects. */
 const traceAfterwards = (turn: PlanTurn): EventTrace => {
-  const { event, player, root, project, nowMs } = turn;
-  const about = {
-    player: { playerId: player.id, externalUserId: player.externalUserId },
-    evaluatedAt: new Date(nowMs).toISOString(),
-    rules: [],
-    effects: [],
-    derived: [],
-    leaderboards: [],
-    warnings: [],
-    truncated: true,
+  const { event, root, project } = turn;
+  const typeTrace = (eventType: string): EventTrace => {
+    const rulesIndexed = project.rules.listeners(eventType).length;
+    return { ...emptyTrace(turn, { eventId: null, eventType, rulesIndexed }), truncated: true };
   };
-  const typeTrace = (eventType: string): EventTrace => ({
-    ...about,
-    eventId: null,
-    eventType,
-    rulesIndexed: project.rules.listeners(eventType).length,
-  });
   const fired = project.rules.all.filter(({ id }) => root.firings.has(id));
   return {
     ...typeTrace(event.type),
-    ...spentBy(turn),
+    ...endedBy(turn),
     eventId: root.id,
     rules: fired.map(({ id, key, version, isShadow }) => ({
       ruleId: id,
@@ -78,8 +66,6 @@ const traceAfterwards = (turn: PlanTurn): EventTrace => {
       micros: 0,
     })),
     derived: root.derived.slice(0, root.taken).map(({ type }) => typeTrace(type)),
-    ...(root.guarded.length > 0 ? { guarded: [...root.guarded] } : {}),
-    ...(root.loop ? { loop: root.loop.chain.map(({ ruleKey }) => ruleKey) } : {}),
   };
 };
 
@@ -91,20 +77,8 @@ export const failedTrace = (
   { projectId, eventId, eventType, externalUserId }: FailedEvent,
   { error, now }: { error: string; now: Date },
 ): TraceRow => {
-  const trace: EventTrace = {
-    eventId,
-    eventType,
-    player: { playerId: null, externalUserId },
-    evaluatedAt: now.toISOString(),
-    rulesIndexed: 0,
-    rules: [],
-    effects: [],
-    derived: [],
-    leaderboards: [],
-    warnings: [],
-    truncated: false,
-    error,
-  };
+  const about = { player: { id: null, externalUserId }, nowMs: now.getTime() };
+  const trace = { ...emptyTrace(about, { eventId, eventType, rulesIndexed: 0 }), error };
   return { projectId, eventId, trace, expiresMs: now.getTime() + DEFAULT_SETTINGS.tracesDays * DAY_MS };
 };
 

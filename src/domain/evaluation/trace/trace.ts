@@ -110,9 +110,14 @@ const about = (rule: CompiledRule, { nextEligibleMs, ...outcome }: Outcome) => (
 
 const causeIn = (data: unknown): Cause | undefined => (data as { cause?: Cause } | null)?.cause;
 
-/** Returns the cause that an event of the outbox is shown with; see `causeOf` in evaluate.ts. */
-const publishedCause = (data: unknown, rootEventId: string): Cause =>
-  causeIn(data) ?? { kind: "EVENT", eventId: rootEventId };
+/** Shows a row of the outbox with its cause; see `causeOf` in evaluate.ts. */
+const published =
+  (eventId: string) =>
+  ({ type, data }: { type: string; data: unknown }): Effect => ({
+    type,
+    data,
+    cause: causeIn(data) ?? { kind: "EVENT", eventId },
+  });
 
 /** Returns the effects of a rule since `before`; of a rule in SHADOW, what it would have done. */
 const effectsOf = (
@@ -124,11 +129,7 @@ const effectsOf = (
   const unreal = effects.executions
     .slice(executions)
     .flatMap(({ mode, effects: would }) => (mode !== "LIVE" && Array.isArray(would) ? would : []));
-  const real = effects.outbox.slice(outbox).map(({ type, data }) => ({
-    type,
-    data,
-    cause: publishedCause(data, root.id),
-  }));
+  const real = effects.outbox.slice(outbox).map(published(root.id));
   const others = [
     ...effects.spawned.slice(spawned).map(({ eventType, externalUserId, properties, dueMs }) => ({
       type: eventType,
@@ -217,7 +218,10 @@ export const createTrace = (rules: RuleSet, options: TraceOptions): Tracer => {
   let open: Own | undefined;
   return {
     open: (turn) => {
-      const trace = emptyTrace(rules, turn, root ? null : options.eventId);
+      const eventId = root ? null : options.eventId;
+      const { type: eventType } = turn.event;
+      const rulesIndexed = listenersOf(rules, turn.event).length;
+      const trace = emptyTrace(turn, { eventId, eventType, rulesIndexed });
       open = {
         trace,
         turn,
@@ -266,12 +270,14 @@ type Own = {
   scores?: ReadonlyMap<string, number>;
 };
 
-const emptyTrace = (rules: RuleSet, { event, player, nowMs }: Turn, eventId: string | null): EventTrace => ({
-  eventId,
-  eventType: event.type,
+/** Returns a trace in which nothing has happened. */
+export const emptyTrace = (
+  { player, nowMs }: { player: { id: string | null; externalUserId: string }; nowMs: number },
+  event: Pick<EventTrace, "eventId" | "eventType" | "rulesIndexed">,
+): EventTrace => ({
+  ...event,
   player: { playerId: player.id, externalUserId: player.externalUserId },
   evaluatedAt: new Date(nowMs).toISOString(),
-  rulesIndexed: listenersOf(rules, event).length,
   rules: [],
   effects: [],
   derived: [],
@@ -281,20 +287,21 @@ const emptyTrace = (rules: RuleSet, { event, player, nowMs }: Turn, eventId: str
 });
 
 const finish = ({ trace, turn, scores }: Own): EventTrace => {
-  const { root } = turn;
-  const after = scoresOf(turn);
-  trace.leaderboards = scoreChanges(scores ?? new Map(), after);
-  if (root.guarded.length > 0) Object.assign(trace, { guarded: [...root.guarded], truncated: true });
-  Object.assign(trace, spentBy(turn));
-  if (root.loop) trace.loop = root.loop.chain.map(({ ruleKey }) => ruleKey);
-  return trace;
+  trace.leaderboards = scoreChanges(scores ?? new Map(), scoresOf(turn));
+  if (turn.root.guarded.length > 0) trace.truncated = true;
+  return Object.assign(trace, endedBy(turn));
 };
 
-/** Returns the steps of an event for its trace. */
-export const spentBy = (turn: Turn): Pick<EventTrace, "steps" | "dearest"> => {
-  const { steps, written } = turn.root.cost;
+/** Returns the steps of an event for its trace, and what has cut it off. */
+export const endedBy = (turn: Turn): Pick<EventTrace, "steps" | "dearest" | "guarded" | "loop"> => {
+  const { guarded, loop, cost } = turn.root;
   const hit = stepsHitOf(turn);
-  return { steps: { rules: steps.spent, written: written.spent }, ...(hit ? { dearest: hit.spender } : {}) };
+  return {
+    ...(guarded.length > 0 ? { guarded: [...guarded] } : {}),
+    steps: { rules: cost.steps.spent, written: cost.written.spent },
+    ...(hit ? { dearest: hit.spender } : {}),
+    ...(loop ? { loop: loop.chain.map(({ ruleKey }) => ruleKey) } : {}),
+  };
 };
 
 /** Returns the effects of a pass that were not caused by rules. */
@@ -302,11 +309,7 @@ const othersOf = ({ turn, outbox, slices }: Own): Effect[] =>
   turn.effects.outbox
     .slice(outbox)
     .filter((_row, i) => !slices.some(([from, to]) => i + outbox >= from && i + outbox < to))
-    .map(({ type, data }) => ({
-      type,
-      data,
-      cause: publishedCause(data, turn.root.id),
-    }));
+    .map(published(turn.root.id));
 
 /** Returns scores by key of the board, in the periods of the event's time. */
 const scoresOf = ({ project: { boards }, player, event }: Turn): Map<string, number> =>

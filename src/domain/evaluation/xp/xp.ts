@@ -1,11 +1,11 @@
 import { boostOf, UNBOOSTED } from "../boosts/boosts.ts";
 import type { CapSet } from "../caps/cap.ts";
-import { countChange, roomFor, warnOfCut } from "../caps/caps.ts";
+import { countChange, NO_CAPS, roomFor, warnOfCut } from "../caps/caps.ts";
 import type { LedgerRow } from "../effects.ts";
 import { appendLedger } from "../ledger/append.ts";
 import type { PlayerDoc } from "../player-state.ts";
 import { grantBundle } from "../rewards/shared-keys.ts";
-import type { Turn } from "../turn.ts";
+import { causeOf, type Turn } from "../turn.ts";
 import { levelOf } from "./levels.ts";
 import type { Cause } from "../../kernel/events/events.ts";
 import { calendarOf, windowNumber } from "../../kernel/zones.ts";
@@ -22,7 +22,7 @@ const levelKey = ({ r }: PlayerDoc, level: number): string => {
  * definition when it is reached grants nothing later either.
  */
 export const grantLevelRewards = (turn: Turn, from: number, to: number): void => {
-  const { player, project, root } = turn;
+  const { player, project } = turn;
   if (project.levels.size === 0) return;
   const rewarded = Math.max(from, player.doc.v ?? 0);
   if (to <= rewarded) return;
@@ -32,10 +32,9 @@ export const grantLevelRewards = (turn: Turn, from: number, to: number): void =>
   for (let level = rewarded + 1; level <= to; level++) {
     const definition = project.levels.get(level);
     if (!definition) continue;
-    const origin = root.isTracked ? { rootEventId: root.id } : {};
     grantBundle(turn, {
       bundle: definition.rewards,
-      cause: { kind: "LEVEL", refKey: String(level), ...origin },
+      cause: causeOf(turn, "LEVEL", String(level)),
       key: levelKey(player.doc, level),
       reason: `level:${level}`,
     });
@@ -58,8 +57,6 @@ type XpGrant = {
   caps?: readonly CapSet[];
 };
 
-const NO_CAPS: readonly CapSet[] = [];
-
 /**
  * Changes the player's XP: ledger entry, `player.xp_granted` for a gain or `player.updated` for a loss, level
  * at once, `player.level_up` for a rise.
@@ -74,7 +71,7 @@ export const grantXp = (turn: Turn, grant: XpGrant): LedgerRow | undefined => {
   const change = xp - player.xp;
   if (change === 0) return undefined;
   player.xp = xp;
-  if (caps.length > 0) countChange(turn, caps, { asset: "xp", change });
+  countChange(turn, caps, { asset: "xp", change });
   const previousLevel = player.level;
   const reached = levelOf(turn.project.curve, xp);
   player.level = turn.project.settings.allowLevelDown ? reached : Math.max(previousLevel, reached);
@@ -110,7 +107,7 @@ type Effective = { amount: number; boostFactor: number };
 
 const effective = (turn: Turn, { amount, boostable = false, caps = NO_CAPS }: XpGrant): Effective => {
   if (amount <= 0) return { amount, boostFactor: 1 };
-  const room = caps.length === 0 ? Infinity : roomFor(turn, "xp", caps);
+  const room = roomFor(turn, "xp", caps);
   const { boosted, factor } = boostable ? boost(turn, amount, room) : { boosted: amount, factor: 1 };
   const counted = boostable ? underSoftCap(turn, boosted, room) : Math.min(room, boosted);
   if (counted === room && room < boosted) warnOfCut(turn, { asset: "xp", wanted: boosted, room });
