@@ -347,7 +347,7 @@ export const openPostgres = async (
           client.prepareScopes();
           void client.query(LOOK_FOR_CLIENT).catch(() => undefined);
         });
-        if (isWatched) watch = new DatabaseWatch(pool, timeouts, log);
+        if (isWatched) watch = new DatabaseWatch(pool, log);
       },
     },
   });

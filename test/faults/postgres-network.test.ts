@@ -5,9 +5,12 @@ import { type PostgresCluster, startPostgresCluster } from "../support/processes
 
 /** All processes work again within this time once the network does, in ms. */
 const BACK_MAX_MS = 5_000;
-/** No request waits longer than 2 s for a database that stalls; the rest is for a machine with much to do. */
-const ANSWER_MAX_MS = 3_500;
-const HEALTH_MAX_MS = 2_500;
+/** No request waits longer than 4 s for a database that is silent; the rest is for a machine with much to do. */
+const ANSWER_MAX_MS = 5_500;
+const HEALTH_MAX_MS = 4_500;
+/** A single connection is given up after the time that its statement may take, and one second. */
+const LOST_MAX_MS = 7_500;
+const LOST_BACK_MAX_MS = 20_000;
 
 describe("a network that loses PostgreSQL", () => {
   let cluster: PostgresCluster;
@@ -17,7 +20,11 @@ describe("a network that loses PostgreSQL", () => {
   after(() => cluster?.stop());
 
   /** Under load breaks the network for so long, and mends it. */
-  const suffer = async (breakIt: () => unknown, ms: number): Promise<void> => {
+  const suffer = async (
+    breakIt: () => unknown,
+    ms: number,
+    [backMs, answerMs] = [BACK_MAX_MS, ANSWER_MAX_MS],
+  ): Promise<void> => {
     const { proxy, load, isBackWithin, assertExact, answers } = cluster;
     const before = answers.length;
     const end = load();
@@ -26,7 +33,7 @@ describe("a network that loses PostgreSQL", () => {
       await breakIt();
       await delay(ms);
       await proxy.restore();
-      await isBackWithin(BACK_MAX_MS);
+      await isBackWithin(backMs);
     } finally {
       await end();
     }
@@ -37,7 +44,7 @@ describe("a network that loses PostgreSQL", () => {
     const refused = during.filter(({ status }) => status === 503);
     for (const { retryAfter } of refused) assert.ok(Number(retryAfter) >= 1);
     const slowest = Math.max(...during.map((answer) => answer.ms));
-    assert.ok(slowest < ANSWER_MAX_MS, `a request waited for ${Math.round(slowest)} ms`);
+    assert.ok(slowest < answerMs, `a request waited for ${Math.round(slowest)} ms`);
   };
 
   it("and is half-open for 5 s: all goes on within 5 s, nothing is lost or doubled", () =>
@@ -46,8 +53,8 @@ describe("a network that loses PostgreSQL", () => {
   it("and is half-open for 20 s: all goes on within 5 s, nothing is lost or doubled", () =>
     suffer(cluster.proxy.halfOpen, 20_000));
 
-  it("and loses every second connection: all goes on within 5 s, and nobody waits for those", () =>
-    suffer(cluster.proxy.loseSome, 2_000));
+  it("and loses every second connection: requests wait no longer than for their statement", () =>
+    suffer(cluster.proxy.loseSome, 2_000, [LOST_BACK_MAX_MS, LOST_MAX_MS]));
 
   it("and hangs: requests and readiness are answered meanwhile, and all goes on within 5 s", () =>
     suffer(async () => {
@@ -56,7 +63,7 @@ describe("a network that loses PostgreSQL", () => {
       const health = await cluster.webs[0]!.get("/health/ready");
       assert.equal(health.status, 503);
       assert.ok(performance.now() - startMs < HEALTH_MAX_MS);
-    }, 3_000));
+    }, 5_000));
 
   it("and cuts every connection: all goes on within 5 s", () => suffer(cluster.proxy.cut, 2_000));
 

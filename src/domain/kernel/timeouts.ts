@@ -81,10 +81,6 @@ export const MIGRATION: Timeouts = { statementMs: 3_600_000, lockMs: 600_000, id
 export const isOfOperators = (timeouts: Timeouts | undefined): boolean =>
   timeouts === LONG || timeouts === MIGRATION;
 
-/** Returns whether a caller is waiting that can retry while the database is silent. */
-export const isOfRequests = (timeouts: Timeouts | undefined): boolean =>
-  [WEB, WEB_LONG, ANALYTICS, STREAM].some((one) => one === timeouts);
-
 const chosen = new AsyncLocalStorage<Timeouts>();
 
 /** Runs `run` with these timeouts for its transactions and statements. */
