@@ -51,7 +51,7 @@ describe("filters of lists", () => {
     });
 
     it("are by when they were last seen, and by several tags at once", async () => {
-      await addPlayers(["a", { tags: ["x", "y"] }], ["b", { tags: ["y"] }], ["c", { tags: ["x"] }]);
+      await addPlayers(["a", { tags: ["x", "y"] }], ["b", { tags: ["y", "null"] }], ["c", { tags: ["x"] }]);
       for (const [day, name] of ["a", "b"].entries())
         await api.app.transact(({ db }) =>
           sql`update players set last_seen_at = ${`2025-01-0${day + 1}T00:00:00Z`}::timestamptz
@@ -64,6 +64,7 @@ describe("filters of lists", () => {
       assert.equal(await names("tag=x,y"), "a");
       assert.equal(await names("tag=y&tag=x"), "a");
       assert.equal(await names("tag=x,z"), "");
+      assert.equal(await names("tag=null"), "b");
     });
   });
 

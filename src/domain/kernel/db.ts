@@ -1,3 +1,4 @@
+import { raw } from "@mikro-orm/core";
 import { type Kysely, sql } from "kysely";
 
 /**
@@ -14,6 +15,10 @@ export const ACCOUNTS_ROLE = "laurel_accounts";
 
 /** Returns the LIKE pattern for text that contains `part`, whatever its characters. */
 export const containing = (part: string): string => `%${part.replaceAll(/[\\%_]/g, String.raw`\$&`)}%`;
+
+/** A condition of rows that have all of these tags: the library's `$contains` looks for none in place of "null". */
+export const hasTags = (tags: readonly string[]) =>
+  raw((row) => `${row}.tags @> array(select jsonb_array_elements_text(?::jsonb))`, [JSON.stringify(tags)]);
 
 /** Queries are written as SQL text, so their rows are typed where they are read. */
 export type Db = Kysely<Record<string, never>>;

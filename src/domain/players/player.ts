@@ -5,7 +5,7 @@ import { type Cause, type CauseAsked, causePart, type Json } from "../kernel/eve
 import { lineData, linesOf, PACKED_MAX } from "../kernel/outbox.ts";
 import { offsetOf, PAGE_DEPTH_MAX, type PageQuery, UNINDEXED_DEPTH_MAX } from "../kernel/paging.ts";
 import type { Read } from "../kernel/read.ts";
-import { containing } from "../kernel/db.ts";
+import { containing, hasTags } from "../kernel/db.ts";
 import { countUpTo, type Total, type Work } from "../kernel/work.ts";
 
 export type PlayerStatus = "ACTIVE" | "SUSPENDED" | "BANNED" | "MERGED" | "ERASED";
@@ -288,7 +288,7 @@ const balanceWhere = ({ currency }: PlayerFilter): FilterQuery<Player>[] => {
 const memberWhere = (projectId: string, filter: PlayerFilter): FilterQuery<Player>[] => {
   const { tag, segment, identity, attribute, values } = filter;
   const parts: FilterQuery<Player>[] = [];
-  if (tag !== undefined) parts.push({ tags: { $contains: [...tag] } });
+  if (tag !== undefined) parts.push({ [hasTags(tag)]: [] });
   if (attribute !== undefined) {
     const isOne = raw(
       (player) =>

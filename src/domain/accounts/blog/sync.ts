@@ -3,6 +3,7 @@ import { sql } from "kysely";
 import { audit } from "../audit/audit.ts";
 import { DomainError, notFound } from "../../kernel/errors.ts";
 import type { PageQuery } from "../../kernel/paging.ts";
+import { hasTags } from "../../kernel/db.ts";
 import { findPage, type Total, type Work } from "../../kernel/work.ts";
 import { definedOf, shown } from "../../kernel/json.ts";
 
@@ -41,7 +42,7 @@ export const listBlogPosts = async (work: Work, query: BlogQuery): Promise<Total
   const { order, tag, featured } = query;
   const where: FilterQuery<BlogPost> = {
     draft: false,
-    ...(tag === undefined ? {} : { tags: { $contains: [tag] } }),
+    ...(tag === undefined ? {} : { [hasTags([tag])]: [] }),
     ...definedOf({ featured }),
   };
   return findPage(work, BlogPost, where, { query, orderBy: { postDate: order, slug: order } });
