@@ -15,7 +15,7 @@ import type { Json } from "../../kernel/events/events.ts";
 import { newId } from "../../kernel/ids.ts";
 import { nextSlice, SLICE_MS } from "../../kernel/slices.ts";
 import type { Work } from "../../kernel/work.ts";
-import { type ConfigChange, namedError, naming } from "./diff.ts";
+import { type ConfigChange, naming, type Skip, skipOrThrow } from "./diff.ts";
 import { writeInParts } from "./import-rules.ts";
 import { DEFINITION_KINDS } from "../definition-kinds.ts";
 
@@ -29,7 +29,7 @@ const PIECE = { items: 100, bytes: 512 * 1024 };
 /** Documents that are held: one whose references do not exist yet is asked for again. */
 const HELD = { items: 1_000, bytes: 2 * 1024 * 1024 };
 
-const archivedName = ({ kind, key }: Name): string => `${kind} ${key}`;
+const nameOf = ({ kind, key }: Name): string => `${kind} ${key}`;
 
 /** The archived definitions of a project that an import names; their documents are read when asked for. */
 class ArchivedDefinitions {
@@ -43,17 +43,17 @@ class ArchivedDefinitions {
   constructor(work: Work, projectId: string, found: readonly Archived[]) {
     this.#work = work;
     this.#projectId = projectId;
-    this.#byName = new Map(found.map((one) => [archivedName(one), one]));
+    this.#byName = new Map(found.map((one) => [nameOf(one), one]));
     this.#pending = new Map(this.#byName);
   }
 
   find(name: Name): Archived | undefined {
-    return this.#byName.get(archivedName(name));
+    return this.#byName.get(nameOf(name));
   }
 
   /** Returns the document of a definition, which is read with some of those that follow. */
   async documentOf(one: Archived): Promise<Defined> {
-    const name = archivedName(one);
+    const name = nameOf(one);
     const held = this.#held.get(name);
     if (held) return held;
     const piece = [one];
@@ -63,14 +63,14 @@ class ArchivedDefinitions {
     }
     const documents = await this.#read(piece);
     for (const { definition, bytes, ...of } of documents.toReversed())
-      this.#held.keep(archivedName(of), definition, { owner: "", bytes });
+      this.#held.keep(nameOf(of), definition, { owner: "", bytes });
     return documents[0]!.definition;
   }
 
   /** To be called when a definition was restored: its document is not asked for again. */
   done(one: Archived): void {
-    this.#pending.delete(archivedName(one));
-    this.#held.drop(archivedName(one));
+    this.#pending.delete(nameOf(one));
+    this.#held.drop(nameOf(one));
   }
 
   async #read(piece: readonly Archived[]): Promise<(Name & { definition: Defined; bytes: number })[]> {
@@ -119,7 +119,10 @@ const KINDS: Kinds = new Map(DEFINITION_KINDS.map((kind) => [kind.plural, kind])
 /** Whether a section of a document contains definitions of a kind; others are boards and rules. */
 export const isDefinitions = ({ section }: ConfigChange): boolean => KINDS.has(section);
 
-const nameOf = ({ kind, key }: { kind: string; key: string }): string => `${kind} ${key}`;
+const named = ({ section, key }: ConfigChange): Name => ({ kind: KINDS.get(section)!.kind, key });
+
+/** Whether a change is one of a quest, which ends after the adventures that have it. */
+const isQuest = ({ section }: ConfigChange): boolean => KINDS.get(section)!.kind === "quest";
 
 /** An import of definitions, assembled in memory: nothing is written before everything is checked. */
 type Draft = {
@@ -131,24 +134,25 @@ type Draft = {
   created: (Stored & { kind: string })[];
   updated: (Stored & { kind: string })[];
   audited: DefinitionChange[];
+  skip: Skip | undefined;
 };
 
 const openDraft = async (
   work: Work,
   projectId: string,
-  wanted: readonly WantedDefinition[],
+  { wanted, archived: gone, skip }: DefinitionImport,
 ): Promise<Draft> => {
   const definitions = await shareDefinitions(work, projectId);
-  const names = wanted
-    .filter(({ change }) => change.action === "CREATE")
-    .map(({ change: { section, key } }) => ({ kind: KINDS.get(section)!.kind, key }));
+  const names = wanted.filter(({ change }) => change.action === "CREATE").map(({ change }) => named(change));
   const { archived, counts: kept } = await findArchived(work, projectId, names);
   const counts = new Map<string, Counts>();
-  for (const { kind } of DEFINITION_KINDS) {
+  for (const { kind, plural } of DEFINITION_KINDS) {
     const active = definitions.all(kind).length;
-    counts.set(kind, { active, all: active + (kept.get(kind) ?? 0) });
+    // Those that are archived at the end make room now.
+    const ending = gone.filter(({ section, key }) => section === plural && definitions.get(kind, key)).length;
+    counts.set(kind, { active: active - ending, all: active + (kept.get(kind) ?? 0) });
   }
-  return { work, projectId, definitions, counts, archived, created: [], updated: [], audited: [] };
+  return { work, projectId, definitions, counts, archived, created: [], updated: [], audited: [], skip };
 };
 
 /** Creates a definition, or restores the archived one of its key: players may still hold something of it. */
@@ -160,7 +164,8 @@ const create = async (draft: Draft, kind: DefinitionKind, definition: Defined): 
   const count = counts.get(kind.kind)!;
   refuseFull(kind, count);
   checkSize(kind.kind, definition);
-  await kind.check?.(work, projectId, definition, undefined);
+  // A copy has all that is new, as the project has it: one may name what was archived since.
+  if (!draft.skip) await kind.check?.(work, projectId, definition, undefined);
   const stored: Stored = { id: newId(), projectId, definition, status: "ACTIVE", version: 1 };
   count.active++;
   count.all++;
@@ -204,8 +209,7 @@ type Unresolved = WantedDefinition & { error: UnknownReference; open: number };
 /** What waits: by itself, and by the names that it waits for. */
 type Waiting = { all: Set<Unresolved>; byName: Map<string, Unresolved[]> };
 
-const wantedName = ({ change: { section, key } }: WantedDefinition): string =>
-  nameOf({ kind: KINDS.get(section)!.kind, key });
+const wantedName = ({ change }: WantedDefinition): string => nameOf(named(change));
 
 /** Notes what a definition waits for. */
 const wait = ({ all, byName }: Waiting, one: WantedDefinition, error: UnknownReference): void => {
@@ -275,11 +279,10 @@ const draftAll = async (
   return waiting.all;
 };
 
-const refuseWaiting = (wanted: readonly WantedDefinition[], waiting: ReadonlySet<Unresolved>): void => {
-  if (waiting.size === 0) return;
+const refuseWaiting = ({ wanted, skip }: DefinitionImport, waiting: ReadonlySet<Unresolved>): void => {
   const errors = new Map([...waiting].map(({ change, error }) => [change, error]));
-  const { change } = wanted.findLast((one) => errors.has(one.change))!;
-  throw namedError(errors.get(change), change);
+  for (const { change } of wanted.toReversed())
+    if (errors.has(change)) skipOrThrow(errors.get(change), change, skip);
 };
 
 /** @returns the unresolved reference */
@@ -293,16 +296,21 @@ const tryOne = async (
     return undefined;
   } catch (error) {
     if (error instanceof UnknownReference) return error;
-    throw namedError(error, change);
+    skipOrThrow(error, change, draft.skip);
+    return undefined;
   }
 };
 
 type DefinitionImport = {
   wanted: readonly WantedDefinition[];
+  /** Changes that will archive definitions. */
+  archived: readonly ConfigChange[];
   /** Whether those that name what is not there yet may be left for another call. */
   mayWait?: boolean;
   actor: string;
   signal: AbortSignal;
+  /** Given where another project is copied. */
+  skip?: Skip | undefined;
 };
 
 /**
@@ -315,11 +323,12 @@ type DefinitionImport = {
 export const importDefinitions = async (
   work: Work,
   projectId: string,
-  { wanted, mayWait = false, actor, signal }: DefinitionImport,
+  asked: DefinitionImport,
 ): Promise<WantedDefinition[]> => {
-  const draft = await openDraft(work, projectId, wanted);
+  const { wanted, mayWait = false, actor, signal } = asked;
+  const draft = await openDraft(work, projectId, asked);
   const waiting = await draftAll(draft, wanted);
-  if (!mayWait) refuseWaiting(wanted, waiting);
+  if (!mayWait) refuseWaiting(asked, waiting);
   signal.throwIfAborted();
   const at = work.now.toISOString();
   const rows = draft.created.map(({ id, kind, definition }) => {
@@ -347,45 +356,86 @@ export const importDefinitions = async (
   return wanted.filter(({ change }) => left.has(change));
 };
 
-/** Refuses to archive or end quests of adventures that go on. @throws DomainError CONFLICT: IN_USE, as above */
-const refuseItems = async (
+type Ending = { changes: readonly ConfigChange[]; skip?: Skip | undefined };
+
+/**
+ * Refuses to archive or end quests of adventures that go on.
+ * @returns the changes that are not refused
+ * @throws DomainError CONFLICT: IN_USE, as above
+ */
+const withoutItems = async (
   work: Work,
   projectId: string,
-  changes: readonly ConfigChange[],
-): Promise<void> => {
-  const quests = changes.filter(({ section }) => KINDS.get(section)!.kind === "quest");
-  if (quests.length === 0) return;
-  const keys = quests.map(({ key }) => key);
-  const adventures = await adventuresOf(work, projectId, keys);
-  for (const change of quests) {
-    const inUse = itemInUse(adventures.get(change.key));
-    if (inUse) throw namedError(inUse, change);
-  }
+  { changes, skip }: Ending,
+): Promise<ConfigChange[]> => {
+  const keys = changes.filter(isQuest).map(({ key }) => key);
+  const adventures = keys.length > 0 ? await adventuresOf(work, projectId, keys) : new Map();
+  return changes.filter((change) => {
+    const inUse = isQuest(change) ? itemInUse(adventures.get(change.key)) : undefined;
+    if (inUse) skipOrThrow(inUse, change, skip);
+    return !inUse;
+  });
 };
 
 const MOVED: Readonly<Record<Phase, string>> = { RUNNING: "resumed", PAUSED: "paused", ENDED: "ended" };
 
+/** What becomes of definitions once all that is new is there, and rules are in their final state. */
+type Rest = {
+  wanted: readonly WantedDefinition[];
+  archived: readonly ConfigChange[];
+  skip?: Skip | undefined;
+};
+
 /**
- * Makes quests and adventures run, pause or end as a document says; must be called last.
+ * Makes quests and adventures run, pause or end as a document says, and archives definitions as
+ * `archiveDefinition` does.
  * @throws DomainError CONFLICT: IN_USE, prefixed by section and key
  */
-export const importPhases = async (
+export const finishDefinitions = async (
   work: Work,
   projectId: string,
-  wanted: readonly WantedDefinition[],
+  { wanted, archived, skip }: Rest,
 ): Promise<void> => {
-  const phased = wanted.flatMap(({ change: { section, key }, phase }) =>
-    phase ? [{ kind: KINDS.get(section)!.kind, key, phase }] : [],
+  const unnamed = archived.length > 0 ? await withoutNamed(work, projectId, { changes: archived, skip }) : [];
+  for (const areQuests of [false, true]) {
+    const phased = wanted.filter(({ change, phase }) => phase && isQuest(change) === areQuests);
+    await importPhases(work, projectId, { wanted: phased, skip });
+    const changes = unnamed.filter((change) => isQuest(change) === areQuests);
+    await archiveDefinitions(work, projectId, { changes, skip });
+  }
+};
+
+/** Refuses to archive what rules name, as `withoutItems` does. */
+const withoutNamed = async (
+  work: Work,
+  projectId: string,
+  { changes, skip }: Ending,
+): Promise<ConfigChange[]> => {
+  const refuse = await createInUse(work, projectId);
+  const unnamed: ConfigChange[] = [];
+  for (const change of changes)
+    if (await naming(change, () => refuse(named(change)), skip)) unnamed.push(change);
+  return unnamed;
+};
+
+const isEnding = ({ change: { action, fields }, phase }: WantedDefinition): boolean =>
+  action === "UPDATE" && phase === "ENDED" && fields.includes("status");
+
+const importPhases = async (
+  work: Work,
+  projectId: string,
+  { wanted, skip }: Omit<Rest, "archived">,
+): Promise<void> => {
+  const ending = wanted.filter(isEnding).map(({ change }) => change);
+  const ended = new Set(await withoutItems(work, projectId, { changes: ending, skip }));
+  const phased = wanted.flatMap((one) =>
+    isEnding(one) && !ended.has(one.change) ? [] : [{ ...named(one.change), phase: one.phase! }],
   );
   const moved = await movePhases(work, projectId, phased);
-  const ended = new Set(moved.filter(({ phase }) => phase === "ENDED").map(nameOf));
-  const updated = wanted.filter((one) => one.change.action === "UPDATE" && ended.has(wantedName(one)));
-  const changes = updated.map(({ change }) => change);
-  await refuseItems(work, projectId, changes);
   await followStopped(
     work,
     projectId,
-    changes.map(({ section, key }) => ({ kind: KINDS.get(section)!.kind, key })),
+    moved.filter(({ phase }) => phase === "ENDED"),
   );
   await auditDefinitions(
     work,
@@ -407,27 +457,15 @@ const followStopped = async (
   }
 };
 
-/**
- * Archives definitions as `archiveDefinition` does; must be called when the project's rules are in their
- * final state.
- * @throws DomainError CONFLICT: IN_USE, prefixed by section and key
- */
-export const archiveDefinitions = async (
-  work: Work,
-  projectId: string,
-  changes: readonly ConfigChange[],
-): Promise<void> => {
-  if (changes.length === 0) return;
-  const refuse = await createInUse(work, projectId);
-  const rows = changes.map(({ section, key }) => ({ kind: KINDS.get(section)!.kind, key }));
-  for (const [i, row] of rows.entries()) await naming(changes[i]!, () => refuse(row));
+const archiveDefinitions = async (work: Work, projectId: string, ending: Ending): Promise<void> => {
+  const rows = (await withoutItems(work, projectId, ending)).map(named);
+  if (rows.length === 0) return;
   const found = await sql<{ id: string; kind: string; key: string }>`
     update definitions d set status = 'ARCHIVED', pauses = ${pausesOfArchived()},
       updated_at = ${work.now.toISOString()}::timestamptz
     from json_to_recordset(${JSON.stringify(rows)}::json) as r(kind text, key text)
-    where d.project_id = ${projectId} and d.kind = r.kind and d.key = r.key and d.status = 'ACTIVE'
+    where d.project_id = ${projectId} and d.kind = r.kind and d.key = r.key and d.status <> 'ARCHIVED'
     returning d.id, d.kind, d.key`.execute(work.db);
-  await refuseItems(work, projectId, changes);
   await followStopped(work, projectId, found.rows);
   const audited = found.rows.map(({ id, kind, key }) => {
     return { action: `${kind}.archived`, definition: { projectId, id, key } };
