@@ -57,7 +57,10 @@ const KINDS: Kinds = new Map(DEFINITION_KINDS.map((kind) => [kind.plural, kind])
 /** Whether a section of a document contains definitions of a kind; others are boards and rules. */
 export const isDefinitions = ({ section }: ConfigChange): boolean => KINDS.has(section);
 
-const named = ({ section, key }: ConfigChange): Name => ({ kind: KINDS.get(section)!.kind, key });
+const named = ({ section, key }: ConfigChange): Name => ({
+  kind: KINDS.get(section)!.kind,
+  key,
+});
 
 /** Whether a change is one of a quest, which ends after the adventures that have it. */
 const isQuest = ({ section }: ConfigChange): boolean => KINDS.get(section)!.kind === "quest";
@@ -94,57 +97,49 @@ const openDraft = async (
   return { work, projectId, definitions, counts, archived, created: [], updated: [], audited: [], skip };
 };
 
-/** Creates a definition, or restores the archived one of its key: players may still hold something of it. */
-const create = async (draft: Draft, kind: DefinitionKind, definition: Defined): Promise<void> => {
-  const { work, projectId, definitions, counts, archived } = draft;
-  const { key } = definition;
-  const old = archived.get(nameOf({ kind: kind.kind, key }));
-  if (old) return restore(draft, kind, { old, definition });
-  const count = counts.get(kind.kind)!;
-  refuseFull(kind, count);
-  checkSize(kind.kind, definition);
-  // A copy has all that is new, as the project has it: one may name what was archived since.
-  if (!draft.skip) await kind.check?.(work, projectId, definition, undefined);
-  const stored: Stored = { id: newId(), projectId, definition, status: "ACTIVE", version: 1 };
-  count.active++;
-  count.all++;
-  definitions.put(kind.kind, stored);
-  draft.created.push({ ...stored, kind: kind.kind });
-  draft.audited.push({ action: `${kind.kind}.created`, definition: { projectId, id: stored.id, key } });
+/** What a document's definition becomes: a further version of what is known by its key, or a new one. */
+type Known = {
+  id: string;
+  version: number;
+  /** What runs; of a restored one its document is read when it is needed. */
+  definition?: Defined;
+  step: "created" | "restored" | "updated";
 };
 
-const readDocument = async ({ db }: Work, { id }: Archived): Promise<Defined> => {
+/** Archived ones are restored: players may still hold something of them. */
+const knownOf = ({ definitions, archived }: Draft, change: ConfigChange): Known => {
+  const { kind, key } = named(change);
+  if (change.action === "UPDATE") return { ...definitions.get(kind, key)!, step: "updated" };
+  const old = archived.get(nameOf({ kind, key }));
+  return old ? { ...old, step: "restored" } : { id: newId(), version: 0, step: "created" };
+};
+
+const readDocument = async ({ db }: Work, id: string): Promise<Defined> => {
   const { rows } = await sql<{ definition: Defined }>`
     select definition from definitions where id = ${id}::uuid`.execute(db);
   return rows[0]!.definition;
 };
 
-type Restored = { old: Archived; definition: Defined };
-
-const restore = async (draft: Draft, kind: DefinitionKind, { old, definition }: Restored): Promise<void> => {
+/** Adds a definition to the draft. @throws DomainError as `createDefinition` and `patchDefinition` do */
+const draftOne = async (draft: Draft, { change, wanted }: WantedDefinition): Promise<void> => {
   const { work, projectId, definitions, counts } = draft;
-  const count = counts.get(kind.kind)!;
-  refuseFull(kind, { active: count.active, all: count.all - 1 });
+  const kind = KINDS.get(change.section)!;
+  const definition = wanted as Defined;
+  const { id, version, step, definition: running } = knownOf(draft, change);
+  const [isNew, count] = [step === "created", counts.get(kind.kind)!];
+  if (!running) refuseFull(kind, { active: count.active, all: isNew ? count.all : count.all - 1 });
   checkSize(kind.kind, definition);
-  if (kind.check) await kind.check(work, projectId, definition, await readDocument(work, old));
-  const { id, key } = old;
-  const stored: Stored = { id, projectId, definition, status: "ACTIVE", version: old.version + 1 };
-  count.active++;
+  // A copy has all that is new, as the project has it: one may name what was archived since.
+  if (kind.check && !(isNew && draft.skip)) {
+    const before = step === "restored" ? await readDocument(work, id) : running;
+    await kind.check(work, projectId, definition, before);
+  }
+  if (!running) count.active++;
+  if (isNew) count.all++;
+  const stored: Stored = { id, projectId, definition, status: "ACTIVE", version: version + 1 };
   definitions.put(kind.kind, stored);
-  draft.updated.push({ ...stored, kind: kind.kind });
-  draft.audited.push({ action: `${kind.kind}.restored`, definition: { projectId, id, key } });
-};
-
-const update = async (draft: Draft, kind: DefinitionKind, definition: Defined): Promise<void> => {
-  const { work, projectId, definitions } = draft;
-  const { key } = definition;
-  const before = definitions.get(kind.kind, key)!;
-  checkSize(kind.kind, definition);
-  await kind.check?.(work, projectId, definition, before.definition);
-  const stored: Stored = { ...before, definition, version: before.version + 1 };
-  definitions.put(kind.kind, stored);
-  draft.updated.push({ ...stored, kind: kind.kind });
-  draft.audited.push({ action: `${kind.kind}.updated`, definition: { projectId, id: stored.id, key } });
+  draft[isNew ? "created" : "updated"].push({ ...stored, kind: kind.kind });
+  draft.audited.push({ action: `${kind.kind}.${step}`, definition: { projectId, id, key: definition.key } });
 };
 
 /** A definition that references others which do not exist yet: `open` of them. */
@@ -230,19 +225,14 @@ const refuseWaiting = ({ wanted, skip }: DefinitionImport, waiting: ReadonlySet<
 };
 
 /** @returns the unresolved reference */
-const tryOne = async (
-  draft: Draft,
-  { change, wanted }: WantedDefinition,
-): Promise<UnknownReference | undefined> => {
-  const kind = KINDS.get(change.section)!;
+const tryOne = async (draft: Draft, wanted: WantedDefinition): Promise<UnknownReference | undefined> => {
   try {
-    await (change.action === "CREATE" ? create : update)(draft, kind, wanted as Defined);
-    return undefined;
+    await draftOne(draft, wanted);
   } catch (error) {
     if (error instanceof UnknownReference) return error;
-    skipOrThrow(error, change, draft.skip);
-    return undefined;
+    skipOrThrow(error, wanted.change, draft.skip);
   }
+  return undefined;
 };
 
 type DefinitionImport = {
