@@ -6,7 +6,7 @@ import { importConfig } from "../../src/domain/registries/configuration/import.t
 import { patchDefinition } from "../../src/domain/economy/definitions/definitions.ts";
 import { DEFINITION_KINDS } from "../../src/domain/registries/definition-kinds.ts";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
-import { syncSandbox } from "../../src/domain/registries/sync/definitions.ts";
+import { syncSandbox } from "../../src/domain/registries/configuration/sandbox-sync.ts";
 import {
   archiveRule,
   pauseRule,

@@ -55,6 +55,7 @@ describe("reconciliation", () => {
       await breakBy(statement);
       const found = await run();
       for (const invariant of expected) assert.ok(invariantsOf(found).includes(invariant), expected.join());
+      assert.ok(found.every((one) => one.playerId === playerId));
       assert.ok(found.every(({ isRepairable }) => isRepairable));
       // Level and board are held against XP that is right by then.
       await run(true);
@@ -98,6 +99,7 @@ describe("reconciliation", () => {
       await breakBy(statement);
       const found = (await run(true)).filter((one) => one.invariant === invariant);
       assert.ok(found.length > 0 && found.every(({ isRepairable }) => !isRepairable), invariant);
+      assert.ok(found.every((one) => one.playerId === playerId));
     }
     assert.ok((await run()).length > 0);
   });

@@ -7,7 +7,7 @@ import { questKind } from "../../src/domain/economy/quests/kind.ts";
 import { Adventure } from "../../src/domain/evaluation/adventures/adventure.ts";
 import { changeConfig, type Work } from "../../src/domain/kernel/work.ts";
 import {
-  archiveDefinitions,
+  finishDefinitions,
   importDefinitions,
 } from "../../src/domain/registries/configuration/import-definitions.ts";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
@@ -171,14 +171,15 @@ describe("reverts of events of pauses", () => {
         await run(work);
       });
     for (let i = 0; i < 2; i++) {
-      await imported((work) => archiveDefinitions(work, projectId, [{ ...change, action: "ARCHIVE" }]));
+      const archived = [{ ...change, action: "ARCHIVE" as const }];
+      await imported((work) => finishDefinitions(work, projectId, { wanted: [], archived }));
       const [late] = await play(domain, projectId, { user: "archived", events: now("h") });
       const wanted = [
         { change: { ...change, action: "CREATE" as const }, wanted: Adventure.parse(ADVENTURES[1]) },
       ];
       const { signal } = new AbortController();
       await imported(async (work) => {
-        await importDefinitions(work, projectId, { wanted, actor: "test", signal });
+        await importDefinitions(work, projectId, { wanted, archived: [], actor: "test", signal });
       });
       await takeBack(domain, projectId, late!);
     }

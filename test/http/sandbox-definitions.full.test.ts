@@ -193,6 +193,47 @@ describe("definitions of a sandbox", () => {
     assertError(await api.get("/api/v1/players/ext:ada/streaks", { key: live }), 404);
   });
 
+  it("take the places of those that are archived at once", async () => {
+    for (let i = 0; i < 20; i++)
+      await make("currencies", definitionDocument("currency", { key: `coins-${i}` }));
+    await synced();
+    await archive("currencies/coins-3");
+    await make("currencies", definitionDocument("currency", { key: "shells" }));
+    assert.deepEqual((await synced()).definitions, { ...none, currencies: 2 });
+    await make(
+      "rules",
+      { ...giving("none"), actions: [{ type: "adjust_currency", currencyKey: "shells", amount: 1 }] },
+      test,
+    );
+    await publish("rules/giver", test);
+    await archive("currencies/shells");
+    await make("currencies", definitionDocument("currency", { key: "gems" }));
+    assertError(await sync(), 409, "DEFINITION_LIMIT");
+  });
+
+  it("end with the adventure that has them", async () => {
+    await make("quests", definitionDocument("quest", { key: "walk" }));
+    await publish("quests/walk");
+    const items = [{ questKey: "walk", order: 1 }];
+    await make("adventures", definitionDocument("adventure", { key: "journey", items }));
+    await publish("adventures/journey");
+    await synced();
+    for (const path of ["adventures/journey", "quests/walk"])
+      must(await api.post(`/api/v1/${path}/end`, {}, { key: live }), 200);
+    await archive("quests/walk");
+    const { definitions, skipped } = await synced();
+    assert.deepEqual([definitions, skipped], [{ ...none, quests: 1, adventures: 1 }, []]);
+  });
+
+  it("come as they are: new ones may name what is archived", async () => {
+    await make("badges", definitionDocument("badge", { key: "first" }));
+    const milestones = [{ length: 7, rewards: { badges: [{ badgeKey: "first" }] } }];
+    await make("streaks", definitionDocument("streak", { key: "daily", milestones }));
+    await archive("badges/first");
+    const { definitions, skipped } = await synced();
+    assert.deepEqual([definitions, skipped], [{ ...none, streaks: 1 }, []]);
+  });
+
   it("are never half copied: one too many leaves all as they were", async () => {
     for (let i = 0; i < 11; i++) {
       await make("currencies", definitionDocument("currency"));

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
+import { sql } from "kysely";
 import { DEFINITION_KINDS } from "../../src/domain/registries/definition-kinds.ts";
 import { aKey, aTenant, startApp, type Tenant } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
@@ -150,6 +151,43 @@ describe("the sandbox of a project", () => {
     assert.deepEqual(await synced(), nothing);
   });
 
+  it("takes drafts, states and their reasons apart from versions, and runs rules in the project's order", async () => {
+    for (const [key, amount] of [
+      ["won-b", 1],
+      ["won-a", 2],
+    ] as const) {
+      await make("/rules", { ...rule("won", amount), key }, live);
+      await act(`/rules/${key}/publish`, live);
+    }
+    await make("/rules", rule("mine", 7), live);
+    await aRule("mine", 5, test);
+    assert.deepEqual(await synced(), { ...nothing, rules: 3 });
+    const mine = await get("/rules/mine", test);
+    const amounts = [mine.published.actions[0].amount, mine.draft.actions[0].amount];
+    assert.deepEqual([mine.status, mine.publishedVersion, ...amounts], ["ACTIVE", 1, 5, 7]);
+    const { effects } = await act("/events?wait=true", test, { externalUserId: "ada", eventType: "won" });
+    const granted = (effects as { type: string; data: { amount: number } }[]).flatMap(({ type, data }) =>
+      type === "player.xp_granted" ? [data.amount] : [],
+    );
+    assert.deepEqual(granted, [1, 2]);
+
+    await act("/rules/won-a/pause", live);
+    await api.app.transact(({ db }) =>
+      sql`update rules set pause_reason = 'BUDGET'
+        where project_id = ${tenant.projectId}::uuid and key = 'won-a'`.execute(db),
+    );
+    assert.deepEqual(await synced(), { ...nothing, rules: 1 });
+    const { status, publishedVersion, pauseReason } = await get("/rules/won-a", test);
+    assert.deepEqual([status, publishedVersion, pauseReason], ["PAUSED", 1, "BUDGET"]);
+    await act("/rules/won-a/resume", live);
+    assert.deepEqual(await synced(), { ...nothing, rules: 1 });
+    const resumed = await get("/rules/won-a", test);
+    assert.deepEqual([resumed.publishedVersion, resumed.pauseReason], [1, null]);
+    const { data: versions } = await get("/rules/won-a/versions", test);
+    assert.equal(versions[0].changeNote, "Copied from the project");
+    assert.deepEqual(await synced(), nothing);
+  });
+
   it("keeps the entries of a board whose scores mean the same", async () => {
     for (const key of [live, test]) await make("/leaderboards", board("top"), key);
     await make("/players", { externalUserId: "ada" }, test);
@@ -227,5 +265,6 @@ describe("the sandbox of a project", () => {
       told.map(({ actor, data }) => [actor, data.rules]),
       [[`user:${tenant.userId}`, 1]],
     );
+    assert.ok(!(await auditOf(api, sandboxId)).some(({ action }) => action.startsWith("rule.")));
   });
 });

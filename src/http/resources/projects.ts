@@ -24,7 +24,7 @@ import {
   showProject,
 } from "../../domain/accounts/projects/projects.ts";
 import { findProjectsWithEvents } from "../../domain/tracking/event-schemas.ts";
-import { syncSandbox } from "../../domain/registries/sync/definitions.ts";
+import { syncSandbox } from "../../domain/registries/configuration/sandbox-sync.ts";
 import { group, Reply } from "../route.ts";
 import { invalid, notFound } from "../../domain/kernel/errors.ts";
 import { IsoTime } from "../../domain/kernel/iso-time.ts";

@@ -32,38 +32,6 @@ import { offsetOf, orderBy, type Ordered, type PageQuery, type SortOf } from "..
 import { countRows, lockRoom, type Total, type Work } from "../../kernel/work.ts";
 import { cancelJobs } from "../../long-work/project-jobs.ts";
 
-type Sync = { from: string; to: string; actor: string };
-type Synced = { count: number; skipped: { key: string; reason: string }[] };
-
-const rulesOf = async ({ db }: Work, projectId: string): Promise<ReadonlySet<unknown>> => {
-  const { rows } = await sql<{ key: string }>`
-    select key from rules where project_id = ${projectId}::uuid`.execute(db);
-  return new Set(rows.map(({ key }) => key));
-};
-
-/**
- * Copies the saved reports of one project to another, by key, with their schedules but without those who are
- * told. Reports that only the target has stay. Must be called when the rules are copied.
- * @throws DomainError CONFLICT REPORT_LIMIT
- */
-export const syncReports = async (work: Work, { from, to, actor }: Sync): Promise<Synced> => {
-  const [sources, own] = [await readReports(work, from), await readReports(work, to)];
-  const byKey = new Map(own.map(({ document }) => [document.key, document]));
-  const rules = await rulesOf(work, to);
-  const synced: Synced = { count: 0, skipped: [] };
-  for (const source of sources) {
-    const { key, report, parameters } = source.document;
-    if (isDeepStrictEqual(byKey.get(key), source.document)) continue;
-    if (report === "experiments" && !rules.has(parameters["ruleId"])) {
-      synced.skipped.push({ key, reason: "its rule is not in the sandbox" });
-      continue;
-    }
-    await putReport(work, to, { ...source, actor });
-    synced.count++;
-  }
-  return synced;
-};
-
 const listOf = (ids: readonly string[]) => sql`
   (select value::uuid from json_array_elements_text(${JSON.stringify(ids)}::json))`;
 
@@ -409,8 +377,14 @@ export const putReport = async (
   await updateReport(work, { projectId, id: known.id }, { ...change, question, ...planned });
 };
 
-/** @throws DomainError NOT_FOUND for a key that is none of a rule */
-const checkRule = async ({ db }: Work, projectId: string, key: string): Promise<void> => {
+/** Refuses a report of an experiment of a rule that is not there. @throws DomainError NOT_FOUND */
+export const checkRuleOf = async (
+  { db }: Work,
+  projectId: string,
+  { report, parameters }: ReportDocument,
+): Promise<void> => {
+  if (report !== "experiments") return;
+  const key = String(parameters["ruleId"]);
   const { rows } = await sql`
     select from rules where project_id = ${projectId}::uuid and key = ${key}`.execute(db);
   if (rows.length === 0) throw notFound(`rule ${key}`);
@@ -424,12 +398,13 @@ const checkRule = async ({ db }: Work, projectId: string, key: string): Promise<
 export const checkReport = async (
   work: Work,
   projectId: string,
-  { document: { report, range, parameters }, question }: KeptReport,
+  { document, question }: KeptReport,
 ): Promise<void> => {
+  const { report, range } = document;
   const { report: computed, daysMax } = savedKind(report);
   const { shown: _, ...stored } = question;
   try {
-    if (report === "experiments") await checkRule(work, projectId, String(parameters["ruleId"]));
+    await checkRuleOf(work, projectId, document);
     const query = await atDates(work, projectId, { question: stored, range });
     // The first event of all would have to be searched for.
     if (query.period === "all") return;

@@ -277,13 +277,16 @@ const addDefinition = async <D extends Defined>(
   return created;
 };
 
-const checkRoom = async <D extends Defined>(
+/** @param made number of counted definitions for which there has to be room @throws DEFINITION_LIMIT */
+export const checkRoom = async <D extends Defined>(
   { em }: Work,
   projectId: string,
   kind: DefinitionKind<D>,
+  made = 0,
 ): Promise<void> => {
   const active = await em.count(Definition, { projectId, kind: kind.kind, status: "ACTIVE" });
-  refuseFull(kind, { active, all: await em.count(Definition, { projectId, kind: kind.kind }) });
+  const all = await em.count(Definition, { projectId, kind: kind.kind });
+  refuseFull(kind, { active: active - made, all: all - made });
 };
 
 /** `active`, `all`: number of existing definitions of the kind. @throws DEFINITION_LIMIT */

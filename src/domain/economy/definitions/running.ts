@@ -122,8 +122,8 @@ type RunningChange = {
   reason: string;
   /** Set for a change of one rule that `lockRunnable` has found to close no loop. */
   isLoopChecked?: true;
-  /** The project that is being copied: its loops may be copied too. */
-  copied?: string;
+  /** The project that is being copied, if any: its loops may be copied too. */
+  copied?: string | undefined;
 };
 
 /**

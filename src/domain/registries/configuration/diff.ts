@@ -184,8 +184,14 @@ export const withSecretsFrom = (current: ConfigDocument, document: ConfigDocumen
 /**
  * Exports all definitions of a project, without archived ones. For a published rule the running version is
  * exported; unpublished edits are not.
+ * @param isCopied for a copy every rule has its `draft` too, and everything is in the order of its creation, by
+ * which rules of equal priority run
  */
-export const exportConfig = async (work: Work, projectId: string): Promise<ConfigDocument> => {
+export const exportConfig = async (
+  work: Work,
+  projectId: string,
+  { isCopied = false } = {},
+): Promise<ConfigDocument> => {
   await work.em.flush();
   const project = await work.em.findOne(Project, { id: projectId });
   if (!project) throw notFound("project");
@@ -195,9 +201,9 @@ export const exportConfig = async (work: Work, projectId: string): Promise<Confi
     timezone: project.timezone,
     settings: settingsOf(project),
     levelCurve: { type, params } as CurveInput,
-    ...(await exportDefinitions(work, projectId)),
-    leaderboards: await exportBoards(work, projectId),
-    rules: await exportRules(work, projectId),
+    ...(await exportDefinitions(work, projectId, isCopied)),
+    leaderboards: await exportBoards(work, projectId, isCopied),
+    rules: await exportRules(work, projectId, isCopied),
     [REPORTS]: (await readReports(work, projectId)).map(({ document }) => document),
   };
 };
@@ -212,8 +218,6 @@ export const exportShown = async (work: Work, projectId: string): Promise<Config
   return { ...exported, ...Object.fromEntries(shown) };
 };
 
-/** Data that is only read stays out of the unit of work, which compares all its entities at each flush. */
-const UNMANAGED = { disableIdentityMap: true, orderBy: { key: "asc" } } as const;
 /** Number of definitions, or rules, per statement. */
 const PAGE_ITEMS = 150;
 
@@ -228,17 +232,24 @@ const readPages = async <T>(read: (last: T | undefined) => Promise<T[]>): Promis
   }
 };
 
-type DefinitionRow = { kind: string; key: string; definition: Json; phase: Phase | null };
+const byId = (a: { id: string }, b: { id: string }): number => (a.id < b.id ? -1 : 1);
 
-const exportDefinitions = async ({ db }: Work, projectId: string): Promise<Record<string, Json[]>> => {
+type DefinitionRow = { id: string; kind: string; key: string; definition: Json; phase: Phase | null };
+
+const exportDefinitions = async (
+  { db }: Work,
+  projectId: string,
+  isCopied: boolean,
+): Promise<Record<string, Json[]>> => {
   const found = await readPages<DefinitionRow>(async (last) => {
     const after = last ? sql`and (kind, key) > (${last.kind}, ${last.key})` : sql``;
     const { rows } = await sql<DefinitionRow>`
-      select kind, key, definition, phase from definitions
+      select id, kind, key, definition, phase from definitions
       where project_id = ${projectId} and status = 'ACTIVE' ${after}
       order by kind, key limit ${PAGE_ITEMS}`.execute(db);
     return rows;
   });
+  if (isCopied) found.sort(byId);
   const byKind = Map.groupBy(found, ({ kind }) => kind);
   return Object.fromEntries(
     DEFINITION_KINDS.map(({ kind, plural }) => [
@@ -250,8 +261,17 @@ const exportDefinitions = async ({ db }: Work, projectId: string): Promise<Recor
   );
 };
 
-const exportBoards = async ({ em }: Work, projectId: string): Promise<ConfigDocument["leaderboards"]> => {
-  const boards = await em.find(Leaderboard, { projectId, status: { $ne: "ARCHIVED" } }, UNMANAGED);
+const exportBoards = async (
+  { em }: Work,
+  projectId: string,
+  isCopied: boolean,
+): Promise<ConfigDocument["leaderboards"]> => {
+  const boards = await em.find(
+    Leaderboard,
+    { projectId, status: { $ne: "ARCHIVED" } },
+    // Data that is only read stays out of the unit of work, which compares all its entities at each flush.
+    { disableIdentityMap: true, orderBy: isCopied ? { id: "asc" } : { key: "asc" } },
+  );
   return boards.map(exportedBoard);
 };
 
@@ -263,19 +283,26 @@ export const exportedBoard = ({ key, name, status, definition }: Leaderboard): B
 
 type BoardWithNames = NonNullable<ConfigDocument["leaderboards"]>[number];
 
-type RuleRow = { key: string; status: RuleStatus; rule: RuleDocument };
+type RuleRow = { id: string; key: string; status: RuleStatus; rule: RuleDocument; draft: RuleDocument };
 
-const exportRules = async ({ db }: Work, projectId: string): Promise<ConfigDocument["rules"]> => {
+const exportRules = async (
+  { db }: Work,
+  projectId: string,
+  isCopied: boolean,
+): Promise<ConfigDocument["rules"]> => {
   const found = await readPages<RuleRow>(async (last) => {
     const after = last ? sql`and r.key > ${last.key}` : sql``;
     const { rows } = await sql<RuleRow>`
-      select r.key, r.status, coalesce(v.definition, r.draft) as rule from rules r
+      select r.id, r.key, r.status, coalesce(v.definition, r.draft) as rule, r.draft from rules r
       left join rule_versions v on v.rule_id = r.id and v.version = r.published_version
       where r.project_id = ${projectId} and r.status <> 'ARCHIVED' ${after}
       order by r.key limit ${PAGE_ITEMS}`.execute(db);
     return rows;
   });
-  return found.map(({ status, rule }) => ({ status: status === "ARCHIVED" ? "DRAFT" : status, rule }));
+  if (isCopied) found.sort(byId);
+  return found.map(({ status, rule, draft }) => {
+    return { status: status === "ARCHIVED" ? "DRAFT" : status, rule, ...(isCopied ? { draft } : {}) };
+  });
 };
 
 /** Reports alone are deleted: nothing of players hangs on them, and nothing else is archived of them. */
@@ -407,11 +434,26 @@ export const namedError = (error: unknown, { section, key }: ConfigChange): unkn
   });
 };
 
-/** Runs the work of one change of an import. @throws namedError of what it throws */
-export const naming = async <T>(change: ConfigChange, run: () => T | Promise<T>): Promise<T> => {
-  try {
-    return await run();
-  } catch (error) {
+/** Is told of a change that is refused, and left out. */
+export type Skip = (change: ConfigChange, error: DomainError) => void;
+
+/**
+ * Handles what a change throws: `skip` is told of what is refused; a limit concerns all of them together.
+ * @throws namedError of anything else
+ */
+export const skipOrThrow = (error: unknown, change: ConfigChange, skip?: Skip): void => {
+  if (!skip || !(error instanceof DomainError) || error.reason?.endsWith("_LIMIT"))
     throw namedError(error, change);
+  skip(change, error);
+};
+
+/** Runs the work of one change of an import. @returns whether it is made @throws as `skipOrThrow` */
+export const naming = async (change: ConfigChange, run: () => unknown, skip?: Skip): Promise<boolean> => {
+  try {
+    await run();
+    return true;
+  } catch (error) {
+    skipOrThrow(error, change, skip);
+    return false;
   }
 };

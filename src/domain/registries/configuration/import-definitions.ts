@@ -10,12 +10,11 @@ import {
 } from "../../economy/definitions/references.ts";
 import { checkSize } from "../../economy/definitions/running.ts";
 import type { Defined, Phase, Stored } from "../../evaluation/live.ts";
-import { createSizedCache } from "../../kernel/caches.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { newId } from "../../kernel/ids.ts";
 import { nextSlice, SLICE_MS } from "../../kernel/slices.ts";
 import type { Work } from "../../kernel/work.ts";
-import { type ConfigChange, namedError, naming } from "./diff.ts";
+import { type ConfigChange, naming, type Skip, skipOrThrow } from "./diff.ts";
 import { writeInParts } from "./import-rules.ts";
 import { DEFINITION_KINDS } from "../definition-kinds.ts";
 
@@ -24,88 +23,27 @@ type Name = { kind: string; key: string };
 /** A definition that does not run, archived or never published: it does when a document names it. */
 type Archived = Name & { id: string; version: number };
 
-/** Documents that are read in one statement, at most, in JSON; one at least. */
-const PIECE = { items: 100, bytes: 512 * 1024 };
-/** Documents that are held: one whose references do not exist yet is asked for again. */
-const HELD = { items: 1_000, bytes: 2 * 1024 * 1024 };
-
-const archivedName = ({ kind, key }: Name): string => `${kind} ${key}`;
-
-/** The archived definitions of a project that an import names; their documents are read when asked for. */
-class ArchivedDefinitions {
-  readonly #work: Work;
-  readonly #projectId: string;
-  readonly #byName: ReadonlyMap<string, Archived>;
-  /** In the order in which they are likely to be asked for. */
-  readonly #pending: Map<string, Archived>;
-  readonly #held = createSizedCache<Defined>(HELD);
-
-  constructor(work: Work, projectId: string, found: readonly Archived[]) {
-    this.#work = work;
-    this.#projectId = projectId;
-    this.#byName = new Map(found.map((one) => [archivedName(one), one]));
-    this.#pending = new Map(this.#byName);
-  }
-
-  find(name: Name): Archived | undefined {
-    return this.#byName.get(archivedName(name));
-  }
-
-  /** Returns the document of a definition, which is read with some of those that follow. */
-  async documentOf(one: Archived): Promise<Defined> {
-    const name = archivedName(one);
-    const held = this.#held.get(name);
-    if (held) return held;
-    const piece = [one];
-    for (const [other, next] of this.#pending) {
-      if (piece.length === PIECE.items) break;
-      if (other !== name) piece.push(next);
-    }
-    const documents = await this.#read(piece);
-    for (const { definition, bytes, ...of } of documents.toReversed())
-      this.#held.keep(archivedName(of), definition, { owner: "", bytes });
-    return documents[0]!.definition;
-  }
-
-  /** To be called when a definition was restored: its document is not asked for again. */
-  done(one: Archived): void {
-    this.#pending.delete(archivedName(one));
-    this.#held.drop(archivedName(one));
-  }
-
-  async #read(piece: readonly Archived[]): Promise<(Name & { definition: Defined; bytes: number })[]> {
-    const ids = JSON.stringify(piece.map(({ id }, place) => ({ id, place })));
-    const { rows } = await sql<Name & { definition: Defined; bytes: number }>`
-      select kind, key, definition, bytes from (
-        select d.kind, d.key, d.definition, d.bytes, r.place,
-          sum(d.bytes) over (order by r.place) as upto
-        from json_to_recordset(${ids}::json) as r(id uuid, place int)
-        join definitions d on d.id = r.id and d.project_id = ${this.#projectId}) those
-      where place = 0 or upto <= ${PIECE.bytes} order by place`.execute(this.#work.db);
-    return rows;
-  }
-}
+const nameOf = ({ kind, key }: Name): string => `${kind} ${key}`;
 
 /**
- * Finds which of these names are those of archived definitions, in the order of the names.
+ * Finds which of these names are those of archived definitions.
  * @returns them, and the number of all archived definitions by kind
  */
 const findArchived = async (
   work: Work,
   projectId: string,
   names: readonly Name[],
-): Promise<{ archived: ArchivedDefinitions; counts: ReadonlyMap<string, number> }> => {
-  const wanted = JSON.stringify(names.map(({ kind, key }, place) => ({ kind, key, place })));
-  const { rows } = await sql<{ kind: string; n: number; named: (Archived & { place: number })[] }>`
+): Promise<{ archived: ReadonlyMap<string, Archived>; counts: ReadonlyMap<string, number> }> => {
+  const { rows } = await sql<{ kind: string; n: number; named: Archived[] }>`
     select d.kind, count(*) as n, coalesce(json_agg(json_build_object('kind', d.kind, 'key', d.key,
-      'id', d.id, 'version', d.version, 'place', r.place)) filter (where r.place is not null), '[]') as named
+      'id', d.id, 'version', d.version)) filter (where r.key is not null), '[]') as named
     from definitions d
-    left join json_to_recordset(${wanted}::json) as r(kind text, key text, place int)
+    left join json_to_recordset(${JSON.stringify(names)}::json) as r(kind text, key text)
       on r.kind = d.kind and r.key = d.key
     where d.project_id = ${projectId} and d.status <> 'ACTIVE' group by d.kind`.execute(work.db);
-  const named = rows.flatMap((one) => one.named).toSorted((a, b) => a.place - b.place);
   const counts = new Map(rows.map(({ kind, n }) => [kind, n]));
-  return { archived: new ArchivedDefinitions(work, projectId, named), counts };
+  const named = rows.flatMap((one) => one.named.map((found) => [nameOf(found), found] as const));
+  return { archived: new Map(named), counts };
 };
 
 /** Definitions to create or change, each with its target state. */
@@ -119,7 +57,13 @@ const KINDS: Kinds = new Map(DEFINITION_KINDS.map((kind) => [kind.plural, kind])
 /** Whether a section of a document contains definitions of a kind; others are boards and rules. */
 export const isDefinitions = ({ section }: ConfigChange): boolean => KINDS.has(section);
 
-const nameOf = ({ kind, key }: { kind: string; key: string }): string => `${kind} ${key}`;
+const named = ({ section, key }: ConfigChange): Name => ({
+  kind: KINDS.get(section)!.kind,
+  key,
+});
+
+/** Whether a change is one of a quest, which ends after the adventures that have it. */
+const isQuest = ({ section }: ConfigChange): boolean => KINDS.get(section)!.kind === "quest";
 
 /** An import of definitions, assembled in memory: nothing is written before everything is checked. */
 type Draft = {
@@ -127,75 +71,75 @@ type Draft = {
   projectId: string;
   definitions: ProjectDefinitions;
   counts: Map<string, Counts>;
-  archived: ArchivedDefinitions;
+  /** By name. */
+  archived: ReadonlyMap<string, Archived>;
   created: (Stored & { kind: string })[];
   updated: (Stored & { kind: string })[];
   audited: DefinitionChange[];
+  skip: Skip | undefined;
 };
 
 const openDraft = async (
   work: Work,
   projectId: string,
-  wanted: readonly WantedDefinition[],
+  { wanted, archived: gone, skip }: DefinitionImport,
 ): Promise<Draft> => {
   const definitions = await shareDefinitions(work, projectId);
-  const names = wanted
-    .filter(({ change }) => change.action === "CREATE")
-    .map(({ change: { section, key } }) => ({ kind: KINDS.get(section)!.kind, key }));
+  const names = wanted.filter(({ change }) => change.action === "CREATE").map(({ change }) => named(change));
   const { archived, counts: kept } = await findArchived(work, projectId, names);
   const counts = new Map<string, Counts>();
-  for (const { kind } of DEFINITION_KINDS) {
+  for (const { kind, plural } of DEFINITION_KINDS) {
     const active = definitions.all(kind).length;
-    counts.set(kind, { active, all: active + (kept.get(kind) ?? 0) });
+    // Those that are archived at the end make room now.
+    const ending = gone.filter(({ section, key }) => section === plural && definitions.get(kind, key)).length;
+    counts.set(kind, { active: active - ending, all: active + (kept.get(kind) ?? 0) });
   }
-  return { work, projectId, definitions, counts, archived, created: [], updated: [], audited: [] };
+  return { work, projectId, definitions, counts, archived, created: [], updated: [], audited: [], skip };
 };
 
-/** Creates a definition, or restores the archived one of its key: players may still hold something of it. */
-const create = async (draft: Draft, kind: DefinitionKind, definition: Defined): Promise<void> => {
-  const { work, projectId, definitions, counts, archived } = draft;
-  const { key } = definition;
-  const old = archived.find({ kind: kind.kind, key });
-  if (old) return restore(draft, kind, { old, definition });
-  const count = counts.get(kind.kind)!;
-  refuseFull(kind, count);
-  checkSize(kind.kind, definition);
-  await kind.check?.(work, projectId, definition, undefined);
-  const stored: Stored = { id: newId(), projectId, definition, status: "ACTIVE", version: 1 };
-  count.active++;
-  count.all++;
-  definitions.put(kind.kind, stored);
-  draft.created.push({ ...stored, kind: kind.kind });
-  draft.audited.push({ action: `${kind.kind}.created`, definition: { projectId, id: stored.id, key } });
+/** What a document's definition becomes: a further version of what is known by its key, or a new one. */
+type Known = {
+  id: string;
+  version: number;
+  /** What runs; of a restored one its document is read when it is needed. */
+  definition?: Defined;
+  step: "created" | "restored" | "updated";
 };
 
-type Restored = { old: Archived; definition: Defined };
-
-const restore = async (draft: Draft, kind: DefinitionKind, { old, definition }: Restored): Promise<void> => {
-  const { work, projectId, definitions, counts, archived } = draft;
-  const count = counts.get(kind.kind)!;
-  refuseFull(kind, { active: count.active, all: count.all - 1 });
-  checkSize(kind.kind, definition);
-  if (kind.check) await kind.check(work, projectId, definition, await archived.documentOf(old));
-  archived.done(old);
-  const { id, key } = old;
-  const stored: Stored = { id, projectId, definition, status: "ACTIVE", version: old.version + 1 };
-  count.active++;
-  definitions.put(kind.kind, stored);
-  draft.updated.push({ ...stored, kind: kind.kind });
-  draft.audited.push({ action: `${kind.kind}.restored`, definition: { projectId, id, key } });
+/** Archived ones are restored: players may still hold something of them. */
+const knownOf = ({ definitions, archived }: Draft, change: ConfigChange): Known => {
+  const { kind, key } = named(change);
+  if (change.action === "UPDATE") return { ...definitions.get(kind, key)!, step: "updated" };
+  const old = archived.get(nameOf({ kind, key }));
+  return old ? { ...old, step: "restored" } : { id: newId(), version: 0, step: "created" };
 };
 
-const update = async (draft: Draft, kind: DefinitionKind, definition: Defined): Promise<void> => {
-  const { work, projectId, definitions } = draft;
-  const { key } = definition;
-  const before = definitions.get(kind.kind, key)!;
+const readDocument = async ({ db }: Work, id: string): Promise<Defined> => {
+  const { rows } = await sql<{ definition: Defined }>`
+    select definition from definitions where id = ${id}::uuid`.execute(db);
+  return rows[0]!.definition;
+};
+
+/** Adds a definition to the draft. @throws DomainError as `createDefinition` and `patchDefinition` do */
+const draftOne = async (draft: Draft, { change, wanted }: WantedDefinition): Promise<void> => {
+  const { work, projectId, definitions, counts } = draft;
+  const kind = KINDS.get(change.section)!;
+  const definition = wanted as Defined;
+  const { id, version, step, definition: running } = knownOf(draft, change);
+  const [isNew, count] = [step === "created", counts.get(kind.kind)!];
+  if (!running) refuseFull(kind, { active: count.active, all: isNew ? count.all : count.all - 1 });
   checkSize(kind.kind, definition);
-  await kind.check?.(work, projectId, definition, before.definition);
-  const stored: Stored = { ...before, definition, version: before.version + 1 };
+  // A copy has all that is new, as the project has it: one may name what was archived since.
+  if (kind.check && !(isNew && draft.skip)) {
+    const before = step === "restored" ? await readDocument(work, id) : running;
+    await kind.check(work, projectId, definition, before);
+  }
+  if (!running) count.active++;
+  if (isNew) count.all++;
+  const stored: Stored = { id, projectId, definition, status: "ACTIVE", version: version + 1 };
   definitions.put(kind.kind, stored);
-  draft.updated.push({ ...stored, kind: kind.kind });
-  draft.audited.push({ action: `${kind.kind}.updated`, definition: { projectId, id: stored.id, key } });
+  draft[isNew ? "created" : "updated"].push({ ...stored, kind: kind.kind });
+  draft.audited.push({ action: `${kind.kind}.${step}`, definition: { projectId, id, key: definition.key } });
 };
 
 /** A definition that references others which do not exist yet: `open` of them. */
@@ -204,8 +148,7 @@ type Unresolved = WantedDefinition & { error: UnknownReference; open: number };
 /** What waits: by itself, and by the names that it waits for. */
 type Waiting = { all: Set<Unresolved>; byName: Map<string, Unresolved[]> };
 
-const wantedName = ({ change: { section, key } }: WantedDefinition): string =>
-  nameOf({ kind: KINDS.get(section)!.kind, key });
+const wantedName = ({ change }: WantedDefinition): string => nameOf(named(change));
 
 /** Notes what a definition waits for. */
 const wait = ({ all, byName }: Waiting, one: WantedDefinition, error: UnknownReference): void => {
@@ -275,34 +218,33 @@ const draftAll = async (
   return waiting.all;
 };
 
-const refuseWaiting = (wanted: readonly WantedDefinition[], waiting: ReadonlySet<Unresolved>): void => {
-  if (waiting.size === 0) return;
+const refuseWaiting = ({ wanted, skip }: DefinitionImport, waiting: ReadonlySet<Unresolved>): void => {
   const errors = new Map([...waiting].map(({ change, error }) => [change, error]));
-  const { change } = wanted.findLast((one) => errors.has(one.change))!;
-  throw namedError(errors.get(change), change);
+  for (const { change } of wanted.toReversed())
+    if (errors.has(change)) skipOrThrow(errors.get(change), change, skip);
 };
 
 /** @returns the unresolved reference */
-const tryOne = async (
-  draft: Draft,
-  { change, wanted }: WantedDefinition,
-): Promise<UnknownReference | undefined> => {
-  const kind = KINDS.get(change.section)!;
+const tryOne = async (draft: Draft, wanted: WantedDefinition): Promise<UnknownReference | undefined> => {
   try {
-    await (change.action === "CREATE" ? create : update)(draft, kind, wanted as Defined);
-    return undefined;
+    await draftOne(draft, wanted);
   } catch (error) {
     if (error instanceof UnknownReference) return error;
-    throw namedError(error, change);
+    skipOrThrow(error, wanted.change, draft.skip);
   }
+  return undefined;
 };
 
 type DefinitionImport = {
   wanted: readonly WantedDefinition[];
+  /** Changes that will archive definitions. */
+  archived: readonly ConfigChange[];
   /** Whether those that name what is not there yet may be left for another call. */
   mayWait?: boolean;
   actor: string;
   signal: AbortSignal;
+  /** Given where another project is copied. */
+  skip?: Skip | undefined;
 };
 
 /**
@@ -315,11 +257,12 @@ type DefinitionImport = {
 export const importDefinitions = async (
   work: Work,
   projectId: string,
-  { wanted, mayWait = false, actor, signal }: DefinitionImport,
+  asked: DefinitionImport,
 ): Promise<WantedDefinition[]> => {
-  const draft = await openDraft(work, projectId, wanted);
+  const { wanted, mayWait = false, actor, signal } = asked;
+  const draft = await openDraft(work, projectId, asked);
   const waiting = await draftAll(draft, wanted);
-  if (!mayWait) refuseWaiting(wanted, waiting);
+  if (!mayWait) refuseWaiting(asked, waiting);
   signal.throwIfAborted();
   const at = work.now.toISOString();
   const rows = draft.created.map(({ id, kind, definition }) => {
@@ -347,45 +290,86 @@ export const importDefinitions = async (
   return wanted.filter(({ change }) => left.has(change));
 };
 
-/** Refuses to archive or end quests of adventures that go on. @throws DomainError CONFLICT: IN_USE, as above */
-const refuseItems = async (
+type Ending = { changes: readonly ConfigChange[]; skip?: Skip | undefined };
+
+/**
+ * Refuses to archive or end quests of adventures that go on.
+ * @returns the changes that are not refused
+ * @throws DomainError CONFLICT: IN_USE, as above
+ */
+const withoutItems = async (
   work: Work,
   projectId: string,
-  changes: readonly ConfigChange[],
-): Promise<void> => {
-  const quests = changes.filter(({ section }) => KINDS.get(section)!.kind === "quest");
-  if (quests.length === 0) return;
-  const keys = quests.map(({ key }) => key);
-  const adventures = await adventuresOf(work, projectId, keys);
-  for (const change of quests) {
-    const inUse = itemInUse(adventures.get(change.key));
-    if (inUse) throw namedError(inUse, change);
-  }
+  { changes, skip }: Ending,
+): Promise<ConfigChange[]> => {
+  const keys = changes.filter(isQuest).map(({ key }) => key);
+  const adventures = keys.length > 0 ? await adventuresOf(work, projectId, keys) : new Map();
+  return changes.filter((change) => {
+    const inUse = isQuest(change) ? itemInUse(adventures.get(change.key)) : undefined;
+    if (inUse) skipOrThrow(inUse, change, skip);
+    return !inUse;
+  });
 };
 
 const MOVED: Readonly<Record<Phase, string>> = { RUNNING: "resumed", PAUSED: "paused", ENDED: "ended" };
 
+/** What becomes of definitions once all that is new is there, and rules are in their final state. */
+type Rest = {
+  wanted: readonly WantedDefinition[];
+  archived: readonly ConfigChange[];
+  skip?: Skip | undefined;
+};
+
 /**
- * Makes quests and adventures run, pause or end as a document says; must be called last.
+ * Makes quests and adventures run, pause or end as a document says, and archives definitions as
+ * `archiveDefinition` does.
  * @throws DomainError CONFLICT: IN_USE, prefixed by section and key
  */
-export const importPhases = async (
+export const finishDefinitions = async (
   work: Work,
   projectId: string,
-  wanted: readonly WantedDefinition[],
+  { wanted, archived, skip }: Rest,
 ): Promise<void> => {
-  const phased = wanted.flatMap(({ change: { section, key }, phase }) =>
-    phase ? [{ kind: KINDS.get(section)!.kind, key, phase }] : [],
+  const unnamed = archived.length > 0 ? await withoutNamed(work, projectId, { changes: archived, skip }) : [];
+  for (const areQuests of [false, true]) {
+    const phased = wanted.filter(({ change, phase }) => phase && isQuest(change) === areQuests);
+    await importPhases(work, projectId, { wanted: phased, skip });
+    const changes = unnamed.filter((change) => isQuest(change) === areQuests);
+    await archiveDefinitions(work, projectId, { changes, skip });
+  }
+};
+
+/** Refuses to archive what rules name, as `withoutItems` does. */
+const withoutNamed = async (
+  work: Work,
+  projectId: string,
+  { changes, skip }: Ending,
+): Promise<ConfigChange[]> => {
+  const refuse = await createInUse(work, projectId);
+  const unnamed: ConfigChange[] = [];
+  for (const change of changes)
+    if (await naming(change, () => refuse(named(change)), skip)) unnamed.push(change);
+  return unnamed;
+};
+
+const isEnding = ({ change: { action, fields }, phase }: WantedDefinition): boolean =>
+  action === "UPDATE" && phase === "ENDED" && fields.includes("status");
+
+const importPhases = async (
+  work: Work,
+  projectId: string,
+  { wanted, skip }: Omit<Rest, "archived">,
+): Promise<void> => {
+  const ending = wanted.filter(isEnding).map(({ change }) => change);
+  const ended = new Set(await withoutItems(work, projectId, { changes: ending, skip }));
+  const phased = wanted.flatMap((one) =>
+    isEnding(one) && !ended.has(one.change) ? [] : [{ ...named(one.change), phase: one.phase! }],
   );
   const moved = await movePhases(work, projectId, phased);
-  const ended = new Set(moved.filter(({ phase }) => phase === "ENDED").map(nameOf));
-  const updated = wanted.filter((one) => one.change.action === "UPDATE" && ended.has(wantedName(one)));
-  const changes = updated.map(({ change }) => change);
-  await refuseItems(work, projectId, changes);
   await followStopped(
     work,
     projectId,
-    changes.map(({ section, key }) => ({ kind: KINDS.get(section)!.kind, key })),
+    moved.filter(({ phase }) => phase === "ENDED"),
   );
   await auditDefinitions(
     work,
@@ -407,27 +391,15 @@ const followStopped = async (
   }
 };
 
-/**
- * Archives definitions as `archiveDefinition` does; must be called when the project's rules are in their
- * final state.
- * @throws DomainError CONFLICT: IN_USE, prefixed by section and key
- */
-export const archiveDefinitions = async (
-  work: Work,
-  projectId: string,
-  changes: readonly ConfigChange[],
-): Promise<void> => {
-  if (changes.length === 0) return;
-  const refuse = await createInUse(work, projectId);
-  const rows = changes.map(({ section, key }) => ({ kind: KINDS.get(section)!.kind, key }));
-  for (const [i, row] of rows.entries()) await naming(changes[i]!, () => refuse(row));
+const archiveDefinitions = async (work: Work, projectId: string, ending: Ending): Promise<void> => {
+  const rows = (await withoutItems(work, projectId, ending)).map(named);
+  if (rows.length === 0) return;
   const found = await sql<{ id: string; kind: string; key: string }>`
     update definitions d set status = 'ARCHIVED', pauses = ${pausesOfArchived()},
       updated_at = ${work.now.toISOString()}::timestamptz
     from json_to_recordset(${JSON.stringify(rows)}::json) as r(kind text, key text)
-    where d.project_id = ${projectId} and d.kind = r.kind and d.key = r.key and d.status = 'ACTIVE'
+    where d.project_id = ${projectId} and d.kind = r.kind and d.key = r.key and d.status <> 'ARCHIVED'
     returning d.id, d.kind, d.key`.execute(work.db);
-  await refuseItems(work, projectId, changes);
   await followStopped(work, projectId, found.rows);
   const audited = found.rows.map(({ id, kind, key }) => {
     return { action: `${kind}.archived`, definition: { projectId, id, key } };

@@ -9,7 +9,7 @@ import { newId } from "../../kernel/ids.ts";
 import { RULE_MAX_BYTES } from "../../kernel/limits.ts";
 import { mapInSlices, nextSlice } from "../../kernel/slices.ts";
 import { isNear, lockRoom, type Work } from "../../kernel/work.ts";
-import { type ConfigChange, namedError, naming } from "./diff.ts";
+import { type ConfigChange, namedError, naming, type Skip, skipOrThrow } from "./diff.ts";
 import { refuseFullOfActive } from "../../rules/lifecycle/publishing.ts";
 import { refusal } from "../../rules/lifecycle/validate.ts";
 import { loadNamed, namedProblemsOf } from "../../rules/named.ts";
@@ -44,8 +44,8 @@ export const writeInParts = async (
   }
 };
 
-/** A rule to create or change, and its target status. */
-type WantedRule = { change: ConfigChange; status: RuleStatus; rule: RuleDocument };
+/** A rule to create or change, and its target status. `draft`: edits that are not published, of a copy. */
+type WantedRule = { change: ConfigChange; status: RuleStatus; rule: RuleDocument; draft?: RuleDocument };
 
 /** A rule as stored, and its changes by the import. */
 type Row = {
@@ -55,6 +55,8 @@ type Row = {
   publishedVersion: number | null;
   /** Undefined where the draft stays. */
   draft?: RuleDocument;
+  /** What runs, or would. */
+  rule?: RuleDocument;
   isNew?: boolean;
   isPublished?: boolean;
 };
@@ -123,42 +125,70 @@ const rowOf = (draft: Draft, { action, key }: ConfigChange): [row: Row, step: st
   return action === "CREATE" ? [restoredRow(draft, row), "restored"] : [row, "updated"];
 };
 
+/** Fields of a rule that differ though the same version is published. */
+const BESIDE: ReadonlySet<string> = new Set(["status", "draft"]);
+
+/** Whether a draft, or a rule that runs, is another one; those of a copy differ each by itself. */
+const isOther = (
+  { change: { action, fields }, draft }: WantedRule,
+  of: (field: string) => boolean,
+): boolean => draft === undefined || action === "CREATE" || fields.some(of);
+
 /** @throws DomainError CONFLICT RULE_PUBLISHED: a rule that was published once can never be a DRAFT again */
-const draftRule = (draft: Draft, { change, status, rule }: WantedRule): void => {
-  const [row, step] = rowOf(draft, change);
-  const kept = { ...rule, actions: identifyActions(rule.actions) };
+const draftRule = (draft: Draft, wanted: WantedRule): void => {
+  const { change, status, rule, draft: edits } = wanted;
+  const kept = edits ? rule : { ...rule, actions: identifyActions(rule.actions) };
   checkSize("rule", kept, RULE_MAX_BYTES);
-  row.draft = kept;
+  const [row, step] = rowOf(draft, change);
+  row.rule = kept;
+  if (isOther(wanted, (field) => field === "draft")) row.draft = edits ?? kept;
   note(draft, row, step);
   draft.touched.push(row);
   if (status === "DRAFT") {
     if (row.publishedVersion === null) return;
     throw conflict("RULE_PUBLISHED", "it is published here and cannot become a DRAFT; use PAUSED instead");
   }
+  row.status = status;
+  if (row.publishedVersion === null || isOther(wanted, (field) => !BESIDE.has(field))) {
+    Object.assign(row, { isPublished: true, publishedVersion: (row.publishedVersion ?? 0) + 1 });
+    note(draft, row, "published");
+  }
+  if (!isRunning(status)) return note(draft, row, "paused");
   draft.running.delete(row);
   refuseFullOfActive(draft.running.size);
-  Object.assign(row, { status, isPublished: true, publishedVersion: (row.publishedVersion ?? 0) + 1 });
-  note(draft, row, "published");
-  if (isRunning(status)) draft.running.add(row);
-  else note(draft, row, "paused");
+  draft.running.add(row);
 };
 
 const archiveRow = (draft: Draft, key: string): void => {
   const row = draft.rows.get(key)!;
   row.status = "ARCHIVED";
+  draft.counts.kept--;
+  draft.running.delete(row);
   draft.touched.push(row);
   note(draft, row, "archived");
 };
 
-/** Refuses rules that cannot be published: the definitions that a rule names must exist. */
-const refuseUnknown = async (work: Work, projectId: string, wanted: readonly WantedRule[]): Promise<void> => {
-  const published = wanted.filter(({ status }) => status !== "DRAFT");
+/**
+ * Refuses rules that cannot be published: the definitions that a rule names must exist; of a copy, those that
+ * a rule names that runs.
+ * @returns the rules that are not refused
+ */
+const withoutUnknown = async (
+  work: Work,
+  projectId: string,
+  { wanted, skip }: Pick<RulesImport, "wanted" | "skip">,
+): Promise<WantedRule[]> => {
+  const published = wanted.filter(({ status }) => (skip ? isRunning(status) : status !== "DRAFT"));
   const mentions = await mapInSlices(published, ({ rule }) => mentionsOf(rule));
   const known = await loadNamed(work, projectId, mentions.flat());
-  await mapInSlices(published, ({ rule, change }, i) => {
-    const problems = namedProblemsOf(rule, mentions[i]!, known);
-    if (problems.length > 0) throw namedError(refusal(problems), change);
+  const refused = new Set<WantedRule>();
+  await mapInSlices(published, (one, i) => {
+    const problems = namedProblemsOf(one.rule, mentions[i]!, known);
+    if (problems.length === 0) return;
+    skipOrThrow(refusal(problems), one.change, skip);
+    refused.add(one);
   });
+  return wanted.filter((one) => !refused.has(one));
 };
 
 /**
@@ -177,7 +207,7 @@ export const namedLoop = (error: unknown, changes: readonly ConfigChange[]): unk
 const write = async (
   work: Work,
   { projectId, touched }: Draft,
-  { actor, signal }: Pick<RulesImport, "actor" | "signal">,
+  { actor, signal, from }: RulesImport,
 ): Promise<void> => {
   const { db } = work;
   const at = work.now.toISOString();
@@ -186,17 +216,19 @@ const write = async (
   });
   const columns = sql`
     id uuid, key text, status text, published int, name text, draft jsonb, is_new boolean`;
+  const pauseReason = sql`
+    (select pause_reason from rules s where s.project_id = ${from ?? null}::uuid and s.key = r.key)`;
   await writeInParts(rows, signal, async (json) => {
     await sql`
-      insert into rules (id, project_id, key, name, status, draft, draft_version, published_version,
-        created_by, created_at, updated_at)
-      select id, ${projectId}::uuid, key, name, status, draft, 1, published, ${actor}, ${at}::timestamptz,
-        ${at}::timestamptz
+      insert into rules (id, project_id, key, name, status, pause_reason, draft, draft_version,
+        published_version, created_by, created_at, updated_at)
+      select id, ${projectId}::uuid, key, name, status, ${pauseReason}, draft, 1, published, ${actor},
+        ${at}::timestamptz, ${at}::timestamptz
       from json_to_recordset(${json}::json) as r(${columns}) where is_new`.execute(db);
     await sql`
       update rules o set status = r.status, published_version = r.published, updated_at = ${at}::timestamptz,
         pause_reason = case when o.status = r.status and o.published_version is not distinct from r.published
-          then o.pause_reason end,
+          then o.pause_reason else ${pauseReason} end,
         name = coalesce(r.name, o.name), draft = coalesce(r.draft, o.draft),
         draft_version = o.draft_version + (r.draft is not null)::int
       from json_to_recordset(${json}::json) as r(${columns})
@@ -204,11 +236,12 @@ const write = async (
   });
   const versions = touched
     .filter(({ isPublished }) => isPublished)
-    .map(({ id, publishedVersion, draft }) => ({ id, version: publishedVersion, definition: draft }));
+    .map(({ id, publishedVersion, rule }) => ({ id, version: publishedVersion, definition: rule }));
+  const changeNote = from === undefined ? "Imported" : "Copied from the project";
   await writeInParts(versions, signal, (json) =>
     sql`
       insert into rule_versions (rule_id, version, definition, change_note, published_by, published_at)
-      select id, version, definition, 'Imported', ${actor}, ${at}::timestamptz
+      select id, version, definition, ${changeNote}, ${actor}, ${at}::timestamptz
       from json_to_recordset(${json}::json) as r(id uuid, version int, definition jsonb)`.execute(db),
   );
 };
@@ -220,6 +253,9 @@ type RulesImport = {
   actor: string;
   /** Aborted when the result is no longer wanted. */
   signal: AbortSignal;
+  /** The project that is copied, if any, and who is told of what stays as it is. */
+  from?: string | undefined;
+  skip?: Skip | undefined;
 };
 
 /**
@@ -228,19 +264,21 @@ type RulesImport = {
  * under the project's config lock, after the definitions that rules name were created.
  * @throws DomainError as the single changes do, prefixed by section and key
  */
-export const importRules = async (
-  work: Work,
-  projectId: string,
-  { wanted, archived, actor, signal }: RulesImport,
-): Promise<void> => {
-  if (wanted.length + archived.length === 0) return;
+export const importRules = async (work: Work, projectId: string, asked: RulesImport): Promise<void> => {
+  const { archived, skip } = asked;
+  if (asked.wanted.length + archived.length === 0) return;
+  const wanted = await withoutUnknown(work, projectId, asked);
   const draft = await openDraft(work, projectId, wanted);
-  for (const one of wanted) await naming(one.change, () => draftRule(draft, one));
+  // What ends or pauses makes room for what begins.
   for (const { key } of archived) archiveRow(draft, key);
-  await refuseUnknown(work, projectId, wanted);
-  await write(work, draft, { actor, signal });
-  const plans = draft.touched.map(({ id, status, draft: running }) => {
-    return { id, running: isRunning(status) ? running : undefined };
+  for (const { status, change } of wanted) {
+    const row = draft.rows.get(change.key);
+    if (row && !isRunning(status)) draft.running.delete(row);
+  }
+  for (const one of wanted) await naming(one.change, () => draftRule(draft, one), skip);
+  await write(work, draft, asked);
+  const plans = draft.touched.map(({ id, status, rule }) => {
+    return { id, running: isRunning(status) ? rule : undefined };
   });
   await planAllSchedules(work, projectId, plans);
   await auditDefinitions(work, draft.audited);

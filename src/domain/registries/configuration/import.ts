@@ -3,6 +3,7 @@ import { sql } from "kysely";
 import { auditDefinition } from "../../accounts/audit/audit.ts";
 import {
   checkReport,
+  checkRuleOf,
   deleteReport,
   putReport,
   type ReportDocument,
@@ -44,12 +45,12 @@ import {
   naming,
   REPORTS,
   sectionOf,
+  type Skip,
   withSecretsFrom,
 } from "./diff.ts";
 import {
-  archiveDefinitions,
+  finishDefinitions,
   importDefinitions,
-  importPhases,
   isDefinitions,
   type WantedDefinition,
 } from "./import-definitions.ts";
@@ -61,12 +62,9 @@ export type ReportQuestions = ReadonlyMap<string, StoredQuestion>;
 /** A report to create or change, with its target state. */
 type WantedReport = { change: ConfigChange; wanted: ReportDocument };
 
-type ReportImport = {
+type ReportImport = Pick<Applied, "questions" | "actor" | "signal" | "copied"> & {
   wanted: readonly WantedReport[];
   deleted: readonly ConfigChange[];
-  questions: ReportQuestions;
-  actor: string;
-  signal: AbortSignal;
 };
 
 /** Fields of a report without which its question is the same. */
@@ -89,7 +87,7 @@ const idsOf = async ({ db }: Work, projectId: string): Promise<ReadonlyMap<strin
 const importReports = async (
   work: Work,
   projectId: string,
-  { wanted, deleted, questions, actor, signal }: ReportImport,
+  { wanted, deleted, questions, actor, signal, copied }: ReportImport,
 ): Promise<void> => {
   if (wanted.length + deleted.length === 0) return;
   const ids = await idsOf(work, projectId);
@@ -102,10 +100,13 @@ const importReports = async (
     signal.throwIfAborted();
     const question = questions.get(change.key);
     if (!question) throw new Error(`the report ${change.key} was not parsed`);
-    await naming(change, async () => {
-      if (isAskedAnew(change)) await checkReport(work, projectId, { document, question });
+    const put = async (): Promise<void> => {
+      // A copy can be asked as the project's report can, if its rule is there.
+      if (copied) await checkRuleOf(work, projectId, document);
+      else if (isAskedAnew(change)) await checkReport(work, projectId, { document, question });
       await putReport(work, projectId, { document, question, actor });
-    });
+    };
+    await naming(change, put, copied?.skip);
   }
 };
 
@@ -139,18 +140,33 @@ const refuseForbidden = (caller: Caller, changes: readonly ConfigChange[]): void
   if (lacking.length > 0) throw forbidden("INSUFFICIENT_SCOPE", `This needs the scope ${lacking.join(", ")}`);
 };
 
-type ConfigImport = {
+/** What is applied to a project. */
+type Applied = {
   document: ConfigDocument;
   questions: ReportQuestions;
-  /** Archives items that a section does not name, and deletes reports. */
-  prune: boolean;
   tenantId: string;
-  /** Absent: whether anybody may make the changes is not asked. */
-  caller?: Caller | undefined;
   /** The actor recorded for the changes. */
   actor: string;
   /** Aborted when nobody waits for the response any more: then nothing is imported. */
   signal: AbortSignal;
+  /** Given where the document is that of another project, with drafts. */
+  copied?: Copied;
+};
+
+/** A copy leaves out what the target refuses; it is audited as a whole, and only with its boards and reports. */
+type Copied = {
+  /** The project that is copied. */
+  from: string;
+  skip: Skip;
+  /** Gets the periods of boards that have no entries any more: their rank indexes can be dropped. */
+  closedPeriodIds: string[];
+};
+
+type ConfigImport = Omit<Applied, "copied"> & {
+  /** Archives items that a section does not name, and deletes reports. */
+  prune: boolean;
+  /** Absent: whether anybody may make the changes is not asked. */
+  caller?: Caller | undefined;
 };
 
 /**
@@ -175,23 +191,32 @@ export const importConfig = async (
   const changes = await diffConfig(current, given);
   if (given.caller) refuseForbidden(given.caller, changes);
   if (changes.length === 0) return changes;
+  await applyChanges(work, projectId, { changes, given });
+  await auditDefinition(work, "config.imported", { projectId, id: projectId });
+  given.signal.throwIfAborted();
+  return changes;
+};
+
+/**
+ * Makes changes to a project, all or none. Must be called under its config lock.
+ * @throws as `importConfig`
+ */
+export const applyChanges = async (work: Work, projectId: string, all: Changes): Promise<void> => {
   // A unit of work compares all its entities at each flush.
   await forget(work);
   const apply = async (): Promise<void> => {
     try {
-      await applyAll(work, projectId, { changes, given });
+      await applyAll(work, projectId, all);
     } finally {
       unshareDefinitions(work, projectId);
     }
   };
+  const copied = all.given.copied?.from;
   try {
-    await changeRunning(work, { projectId, reason: "DEFINITION_LIMIT" }, apply);
+    await changeRunning(work, { projectId, reason: "DEFINITION_LIMIT", copied }, apply);
   } catch (error) {
-    throw namedLoop(error, changes);
+    throw namedLoop(error, all.changes);
   }
-  await auditDefinition(work, "config.imported", { projectId, id: projectId });
-  given.signal.throwIfAborted();
-  return changes;
 };
 
 /** Takes an import back that was only to be tried. */
@@ -238,22 +263,25 @@ const forget = async ({ em }: Work): Promise<void> => {
 
 const SINGLE: ReadonlySet<string> = new Set(["timezone", "settings", "levelCurve"]);
 
-/** Archives last, rules first: nothing that runs may name an archived definition. */
-const applyAll = async (
-  work: Work,
-  projectId: string,
-  { changes, given }: { changes: readonly ConfigChange[]; given: ConfigImport },
-): Promise<void> => {
+type Changes = { changes: readonly ConfigChange[]; given: Applied };
+
+/**
+ * Archives last, rules first: nothing that runs may name an archived definition. Only a copy archives boards
+ * before, as the project has done: a rule that names them does not come along.
+ */
+const applyAll = async (work: Work, projectId: string, { changes, given }: Changes): Promise<void> => {
   const items = itemsOf(given.document, changes);
   const isArchive = ({ action }: ConfigChange): boolean => action === "ARCHIVE" || action === "DELETE";
   const [kept, archived] = [changes.filter((one) => !isArchive(one)), changes.filter(isArchive)];
   const boards = (of: readonly ConfigChange[]) => of.filter(({ section }) => section === "leaderboards");
   const rules = (of: readonly ConfigChange[]) => of.filter(({ section }) => section === "rules");
   const reports = (of: readonly ConfigChange[]) => of.filter(({ section }) => section === REPORTS);
-  const { signal, actor, questions } = given;
+  const { signal, actor, copied } = given;
+  const { skip, from } = copied ?? {};
+  const unaudited = copied ? { ...work, by: undefined } : work;
   const one = async (change: ConfigChange, apply: () => Promise<void>): Promise<void> => {
     signal.throwIfAborted();
-    await naming(change, apply);
+    await naming(change, apply, skip);
     await naming(change, () => forget(work));
   };
   for (const change of kept.filter(({ section }) => SINGLE.has(section)))
@@ -262,24 +290,28 @@ const applyAll = async (
     const { status, ...wanted } = items.get(change)!;
     return { change, wanted, phase: status === "ACTIVE" ? "RUNNING" : (status as Phase | undefined) };
   });
-  const drafting = { actor, signal };
-  const board = (change: ConfigChange) => applyBoard(work, projectId, { change, item: items.get(change) });
+  const drafting = { archived: archived.filter(isDefinitions), actor, signal, skip };
+  const board = async (change: ConfigChange): Promise<void> => {
+    const closed = await applyBoard(work, projectId, { change, item: items.get(change) });
+    if (closed !== undefined) copied?.closedPeriodIds.push(closed);
+  };
+  const archiveBoards = async (): Promise<void> => {
+    for (const change of boards(archived)) await one(change, () => board(change));
+  };
+  if (copied) await archiveBoards();
   const isOther = ({ change: { action, fields } }: WantedDefinition): boolean =>
     action === "CREATE" || fields.some((field) => field !== "status");
   await importNaming(boards(kept), {
     definitions: definitions.filter(isOther),
-    add: (those, mayWait) => importDefinitions(work, projectId, { wanted: those, mayWait, ...drafting }),
+    add: (those, mayWait) => importDefinitions(unaudited, projectId, { wanted: those, mayWait, ...drafting }),
     apply: (change, waits) => one(change, () => board(change).catch(waits)),
   });
   const wanted = rules(kept).map((change) => ({ change, ...(items.get(change) as Exported<"rules">) }));
-  await importRules(work, projectId, { wanted, archived: rules(archived), actor, signal });
-  for (const change of boards(archived))
-    await one(change, () => applyBoard(work, projectId, { change, item: undefined }));
-  await archiveDefinitions(work, projectId, archived.filter(isDefinitions));
-  await importPhases(work, projectId, definitions);
+  await importRules(unaudited, projectId, { ...drafting, wanted, archived: rules(archived), from });
+  if (!copied) await archiveBoards();
+  await finishDefinitions(unaudited, projectId, { ...drafting, wanted: definitions });
   const saved = reports(kept).map((change) => ({ change, wanted: items.get(change) as ReportDocument }));
-  const deleted = reports(archived);
-  await importReports(work, projectId, { wanted: saved, deleted, questions, actor, signal });
+  await importReports(work, projectId, { ...given, wanted: saved, deleted: reports(archived) });
 };
 
 type Naming = {
@@ -310,6 +342,7 @@ const importNaming = async (
         await apply(change, (error) => {
           throw error;
         });
+      return;
     }
     [names, lists] = [leftNames, leftLists];
   }
@@ -333,12 +366,13 @@ const itemsOf = (document: ConfigDocument, changes: readonly ConfigChange[]): Ma
   );
 };
 
-type Step = { change: ConfigChange; given: ConfigImport };
+type Step = { change: ConfigChange; given: Applied };
 
 const applySingle = async (work: Work, projectId: string, { change, given }: Step): Promise<void> => {
   const { timezone, settings, levelCurve } = given.document;
   if (change.section === "levelCurve") {
-    await putCurve(work, projectId, { curve: levelCurve!, recalculate: "NONE", actor: given.actor });
+    const recalculate = given.copied ? "SILENT" : "NONE";
+    await putCurve(work, projectId, { curve: levelCurve!, recalculate, actor: given.actor });
     return;
   }
   const patch = change.section === "timezone" ? { timezone } : { settings };
@@ -356,27 +390,33 @@ const BOARD_FIELDS: ReadonlySet<string> = new Set([
   "period",
 ]);
 
+/** @returns a period that has no entries any more, if any */
 const applyBoard = async (
   work: Work,
   projectId: string,
   { change, item }: { change: ConfigChange; item: Json | undefined },
-): Promise<void> => {
+): Promise<string | undefined> => {
   if (change.action === "ARCHIVE") {
     await archiveLeaderboard(work, projectId, change.key);
-    return;
+    return undefined;
   }
   const { status, leaderboard } = item as Exported<"leaderboards">;
   const board = await work.em.findOne(Leaderboard, { projectId, key: change.key });
   if (!board) {
     await createLeaderboard(work, projectId, leaderboard);
     if (status === "PAUSED") await pauseLeaderboard(work, projectId, change.key);
-    return;
+    return undefined;
   }
-  refuseFixed(itemFields(item!, exportedBoard(board)));
-  if (board.status === "ARCHIVED") await restoreLeaderboard(work, board);
-  await patchLeaderboard(work, projectId, change.key, patchTo(board.definition, leaderboard));
-  if (board.status !== status)
-    await (status === "PAUSED" ? pauseLeaderboard : resumeLeaderboard)(work, projectId, change.key);
+  const fields = itemFields(item!, exportedBoard(board));
+  refuseFixed(fields);
+  const isArchived = board.status === "ARCHIVED";
+  if (isArchived) await restoreLeaderboard(work, board);
+  if (isArchived || fields.some((field) => field !== "status"))
+    await patchLeaderboard(work, projectId, change.key, patchTo(board.definition, leaderboard));
+  if (board.status === status) return undefined;
+  if (status === "ACTIVE") return (await resumeLeaderboard(work, projectId, change.key)).closedPeriodId;
+  await pauseLeaderboard(work, projectId, change.key);
+  return undefined;
 };
 
 const refuseFixed = (fields: readonly string[]): void => {

@@ -19,6 +19,15 @@ export type Page = { projectId: string; playerIds: readonly string[] };
 /** Checks one page. `repair` restores derived data; findings are reported either way. */
 export type Check = (work: Work, page: Page, repair: boolean) => Promise<Finding[]>;
 
+/** Says the same invariant of several players of a page. */
+export const findingsOf = (
+  invariant: string,
+  { projectId }: Page,
+  found: readonly { playerId: string; message: string }[],
+  isRepairable = false,
+): Finding[] =>
+  found.map(({ playerId, message }) => ({ invariant, projectId, playerId, message, isRepairable }));
+
 /** The page's ids as a parameter of `any(…::uuid[])`. */
 export const idsOf = ({ playerIds }: Page): string => `{${playerIds.join(",")}}`;
 
@@ -124,7 +133,7 @@ const checkBalances = async (work: Work, page: Page, { sums, repair }: CheckInpu
   const compared = compare(await readBalances(work, page), sums);
   const wrong = compared.filter(({ balance, held, total, holds }) => balance !== total || held !== holds);
   if (repair && wrong.length > 0) await repairBalances(work, page, wrong);
-  return wrong.flatMap((one) => findingsOf(page, one));
+  return wrong.flatMap((one) => balanceFindings(page, one));
 };
 
 const readBalances = async ({ db }: Work, page: Page): Promise<readonly Row[]> => {
@@ -161,21 +170,16 @@ const compare = (rows: readonly Row[], sums: ReadonlyMap<string, Sum>): Compared
   return [...compared.values()];
 };
 
-const findingsOf = (
-  { projectId }: Page,
+const balanceFindings = (
+  page: Page,
   { playerId, currencyKey, balance, held, total, holds }: Compared,
 ): Finding[] => {
-  const finding = (invariant: string, message: string): Finding => ({
-    invariant,
-    projectId,
-    playerId,
-    message: `${currencyKey}: ${message}`,
-    isRepairable: true,
-  });
-  const findings: Finding[] = [];
-  if (balance !== total) findings.push(finding("I2", `the balance is ${balance}, the ledger says ${total}`));
-  if (held !== holds) findings.push(finding("I5", `${held} are held, open holds hold ${holds}`));
-  return findings;
+  const say = (invariant: string, message: string): Finding[] =>
+    findingsOf(invariant, page, [{ playerId, message: `${currencyKey}: ${message}` }], true);
+  return [
+    ...(balance === total ? [] : say("I2", `the balance is ${balance}, the ledger says ${total}`)),
+    ...(held === holds ? [] : say("I5", `${held} are held, open holds hold ${holds}`)),
+  ];
 };
 
 const repairBalances = async (
@@ -212,23 +216,17 @@ export const checkLedger: Check = async (work, page, repair) => {
 
 const xpOf = (sum: Sum | undefined): number => sum?.totals.get("XP") ?? 0;
 
-const tipFindings = ({ projectId }: Page, tip: Tip, sum: Sum | undefined): Finding[] => {
-  const finding = (invariant: string, message: string, isRepairable = false): Finding => ({
-    invariant,
-    projectId,
-    playerId: tip.id,
-    message,
-    isRepairable,
-  });
-  const findings: Finding[] = [];
-  if (sum?.problem) findings.push(finding(sum.problem.invariant, sum.problem.message));
+const tipFindings = (page: Page, tip: Tip, sum: Sum | undefined): Finding[] => {
+  const say = (invariant: string, message: string, isRepairable = false): Finding[] =>
+    findingsOf(invariant, page, [{ playerId: tip.id, message }], isRepairable);
+  const findings = sum?.problem ? say(sum.problem.invariant, sum.problem.message) : [];
   const last = sum?.seq ?? 0;
   if (tip.ledger_seq !== last)
-    findings.push(finding("I3", `the player's ledger_seq is ${tip.ledger_seq}, the last line is ${last}`));
+    findings.push(...say("I3", `the player's ledger_seq is ${tip.ledger_seq}, the last line is ${last}`));
   else if (tip.ledger_hash !== (sum?.hash ?? null))
-    findings.push(finding("I4", "the player's tip is not the last line's hash"));
+    findings.push(...say("I4", "the player's tip is not the last line's hash"));
   if (tip.xp !== xpOf(sum))
-    findings.push(finding("I1", `the player has ${tip.xp} XP, the ledger says ${xpOf(sum)}`, true));
+    findings.push(...say("I1", `the player has ${tip.xp} XP, the ledger says ${xpOf(sum)}`, true));
   return findings;
 };
 

@@ -3,8 +3,10 @@ import { levelOf } from "../../evaluation/xp/levels.ts";
 import type { EntryChange } from "../../kernel/events/events.ts";
 import type { Work } from "../../kernel/work.ts";
 import { getCurve } from "../../progression/level-curves.ts";
-import { type Check, type Finding, idsOf, type Page } from "./finding.ts";
+import { type Check, findingsOf, idsOf, type Page } from "./finding.ts";
 import { keptSince } from "../retention.ts";
+
+type Row = { playerId: string; message: string };
 
 /** What the keys of an adventure's ledger entries begin with. */
 const REWARDS = sql`'adv:' || a.id || ':'`;
@@ -16,7 +18,7 @@ const AGAIN = sql`case when a.doc ? 'again' then '~' || (a.doc ->> 'again') else
  * the tiers of its points; what a tier and the whole give was given only where it is claimed.
  */
 export const checkAdventures: Check = async (work, page) => {
-  const { rows } = await sql<{ player_id: string; message: string }>`
+  const { rows } = await sql<Row>`
     with a as materialized (
       select * from player_adventures
       where project_id = ${page.projectId} and player_id = any(${idsOf(page)}::uuid[])),
@@ -28,7 +30,7 @@ export const checkAdventures: Check = async (work, page) => {
       where a.started_at is not null
         and not exists (select 1 from definition_versions v where v.project_id = d.project_id
           and v.definition_id = d.id and v.version <> d.version))
-    select player_id, format('adventure %s: %s with %s points, started %s, completed %s, claimed %s',
+    select player_id as "playerId", format('adventure %s: %s with %s points, started %s, completed %s, claimed %s',
       adventure_key, state, points, coalesce(started_at::text, 'never'),
       coalesce(completed_at::text, 'never'), coalesce(claimed_at::text, 'never')) as message
     from a
@@ -66,13 +68,7 @@ export const checkAdventures: Check = async (work, page) => {
             and a.doc -> 'tiers' -> split_part(l.idempotency_key, ':', 4) -> k.mark is null))
       and not exists (select 1 from ledger_entries r where r.project_id = l.project_id
         and r.player_id = l.player_id and r.idempotency_key = 'rev:' || l.id)`.execute(work.db);
-  return rows.map(({ player_id: playerId, message }) => ({
-    invariant: "I16",
-    projectId: page.projectId,
-    playerId,
-    message,
-    isRepairable: false,
-  }));
+  return findingsOf("I16", page, rows);
 };
 
 /**
@@ -80,8 +76,8 @@ export const checkAdventures: Check = async (work, page) => {
  * may have two places, of which one entry is left.
  */
 export const checkResults: Check = async (work, page) => {
-  const { rows } = await sql<{ player_id: string; message: string }>`
-    select r.player_id, format('%s of %s: the result is %s, the entry %s', l.key, p.period_key, r.rank_score,
+  const { rows } = await sql<Row>`
+    select r.player_id as "playerId", format('%s of %s: the result is %s, the entry %s', l.key, p.period_key, r.rank_score,
       e.rank_score) as message
     from leaderboard_results r
     join leaderboard_periods p on p.project_id = r.project_id and p.id = r.period_id and p.status = 'CLOSED'
@@ -94,30 +90,8 @@ export const checkResults: Check = async (work, page) => {
         select 1 from leaderboard_results o
         where o.project_id = r.project_id and o.player_id = r.player_id and o.period_id = r.period_id
           and o.position <> r.position)`.execute(work.db);
-  return rows.map(({ player_id: playerId, message }) => ({
-    invariant: "I13",
-    projectId: page.projectId,
-    playerId,
-    message,
-    isRepairable: false,
-  }));
+  return findingsOf("I13", page, rows);
 };
-
-type Row = { player_id: string; message: string };
-
-const findingsOf = (
-  invariant: string,
-  { projectId }: Page,
-  rows: readonly Row[],
-  isRepairable = false,
-): Finding[] =>
-  rows.map(({ player_id, message }) => ({
-    invariant,
-    projectId,
-    playerId: player_id,
-    message,
-    isRepairable,
-  }));
 
 /** I8: a level matches the curve for the XP; it is higher only where levels do not fall. */
 export const checkLevels: Check = async (work, page, repair) => {
@@ -139,7 +113,7 @@ export const checkLevels: Check = async (work, page, repair) => {
       from json_to_recordset(${JSON.stringify(wrong)}::json) as x(id uuid, should int)
       where t.project_id = ${page.projectId} and t.id = x.id`.execute(work.db);
   const rows = wrong.map(({ id, xp, level, should }) => ({
-    player_id: id,
+    playerId: id,
     message: `the level is ${level}, the curve says ${should} for ${xp} XP`,
   }));
   return findingsOf("I8", page, rows, true);
@@ -152,7 +126,7 @@ export const checkLevels: Check = async (work, page, repair) => {
 export const checkStream: Check = async (work, page) => {
   const since = (await keptSince(work, "activityDays", page.projectId)).toISOString();
   const { rows } = await sql<Row>`
-    select p.id as player_id, format('the stream has %s lines, from %s to %s; the player''s seq is %s',
+    select p.id as "playerId", format('the stream has %s lines, from %s to %s; the player''s seq is %s',
       coalesce(o.n, 0), coalesce(o.first, 0), coalesce(o.last, 0), p.seq) as message
     from players p left join (
       select player_id, sum(coalesce(lines, 1)) as n, min(player_seq - coalesce(lines, 1) + 1) as first,
@@ -169,7 +143,7 @@ export const checkStream: Check = async (work, page) => {
 /** I6: waiting events have had no effect, and a rule has fired for an event no more often than allowed. */
 export const checkExecutions: Check = async (work, page) => {
   const { rows } = await sql<Row>`
-    select x.player_id, format('rule %s has fired %s times for event %s', x.rule_id, count(*), x.event_id)
+    select x.player_id as "playerId", format('rule %s has fired %s times for event %s', x.rule_id, count(*), x.event_id)
       as message
     from rule_executions x join rules r on r.id = x.rule_id
     where x.project_id = ${page.projectId} and x.player_id = any(${idsOf(page)}::uuid[])
@@ -188,8 +162,8 @@ const REENTRANT_MAX = 10;
 
 /** I9: an entry of an active XP board equals the player's XP. */
 export const checkXpBoards: Check = async (work, page, repair) => {
-  const wrong = await sql<Row & { period_id: string }>`
-    select e.player_id, e.period_id, format('%s: the entry stands at %s, the player has %s XP',
+  const wrong = await sql<Row>`
+    select e.player_id as "playerId", format('%s: the entry stands at %s, the player has %s XP',
       b.key, abs(e.rank_score), p.xp) as message
     ${xpEntries(page)}`.execute(work.db);
   if (repair && wrong.rows.length > 0) await repairXpEntries(work, page);

@@ -18,7 +18,7 @@ import { loadStates } from "../../progression/load-states.ts";
 import { lockPlayersById } from "../../progression/load.ts";
 import { PLAYER_PARTS } from "../../progression/parts/player-parts.ts";
 import { loadPlans, projectPlans } from "../../progression/plan.ts";
-import { type Check, type Finding, idsOf, type Page } from "./finding.ts";
+import { type Check, type Finding, findingsOf, idsOf, type Page } from "./finding.ts";
 import { isAlwaysAvailable, neverFalls, recount } from "../../revert/counters-without.ts";
 import { readOtherTiers } from "../../revert/read-followed.ts";
 import { readCounterStarts } from "../../revert/read-record.ts";
@@ -41,17 +41,16 @@ export const checkBadges: Check = async (work, page) => {
   const kept: (Held & { due: number })[] = [];
   for (const [playerId, above] of Map.groupBy(aboves, (one) => one.playerId))
     kept.push(...(await unexplained(work, plan, { playerId, above })));
-  const finding = ({ playerId, badge, tier }: Held, due: number): Finding => ({
-    invariant: "I14",
-    projectId: page.projectId,
-    playerId,
-    message: `badge ${badge.definition.key}: the tier is ${tier}, the counter says ${due}`,
-    isRepairable: false,
+  const found = [
+    ...lost.map((one) => ({ ...one, due: dueTier(one.badge.definition, one.progress) })),
+    ...kept,
+  ].map(({ playerId, badge, tier, due }) => {
+    return {
+      playerId,
+      message: `badge ${badge.definition.key}: the tier is ${tier}, the counter says ${due}`,
+    };
   });
-  return [
-    ...lost.map((one) => finding(one, dueTier(one.badge.definition, one.progress))),
-    ...kept.map((one) => finding(one, one.due)),
-  ];
+  return findingsOf("I14", page, found);
 };
 
 const hasFollowers = async ({ db }: Work, { projectId }: Page): Promise<boolean> => {
@@ -170,11 +169,11 @@ export const checkQuests: Check = async (work, page) => [
 ];
 
 const checkRows = async (work: Work, page: Page): Promise<Finding[]> => {
-  const { rows } = await sql<{ player_id: string; message: string }>`
+  const { rows } = await sql<{ playerId: string; message: string }>`
     with q as materialized (
       select * from player_quests
       where project_id = ${page.projectId} and player_id = any(${idsOf(page)}::uuid[]))
-    select q.player_id, format('quest %s, cycle %s: %s at %s percent, completed %s, claimed %s', q.quest_key,
+    select q.player_id as "playerId", format('quest %s, cycle %s: %s at %s percent, completed %s, claimed %s', q.quest_key,
       q.cycle_key, q.state, q.percent, coalesce(q.completed_at::text, 'never'),
       coalesce(q.claimed_at::text, 'never')) as message
     from q
@@ -219,16 +218,8 @@ const checkRows = async (work: Work, page: Page): Promise<Finding[]> => {
       select * from quest_submissions
       where project_id = ${page.projectId} and player_id = any(${idsOf(page)}::uuid[])) s on s.id = w.id
     where (w.id is not null) <> coalesce(s.status = 'PENDING', false)`.execute(work.db);
-  return rows.map(({ player_id: playerId, message }) => findingOf(page, playerId, message));
+  return findingsOf("I15", page, rows);
 };
-
-const findingOf = ({ projectId }: Page, playerId: string, message: string): Finding => ({
-  invariant: "I15",
-  projectId,
-  playerId,
-  message,
-  isRepairable: false,
-});
 
 type Told = { playerId: string; questKey: string; version: number; isOfPercent: boolean; message: string };
 
@@ -263,9 +254,8 @@ const checkLines = async (work: Work, page: Page): Promise<Finding[]> => {
     order by quest_key, cycle_key`.execute(work.db);
   if (rows.length === 0) return [];
   const plan = (await loadPlans(work, [page.projectId], projectPlans)).get(page.projectId);
-  return rows
-    .filter((row) => !row.isOfPercent || (plan !== undefined && isCountedApart(plan, row)))
-    .map(({ playerId, message }) => findingOf(page, playerId, message));
+  const wrong = rows.filter((row) => !row.isOfPercent || (plan !== undefined && isCountedApart(plan, row)));
+  return findingsOf("I15", page, wrong);
 };
 
 /** Whether the version of a quest is kept, and no counter of the player's whole life is in its percent. */
@@ -301,10 +291,11 @@ const checkSteps = async (work: Work, page: Page): Promise<Finding[]> => {
     const isCompleted = plan && isCompleteBy(plan, cycle);
     if (isCompleted === undefined || isCompleted === (state !== "IN_PROGRESS")) return [];
     const says = isCompleted ? "complete it" : "do not complete it";
-    const message = `quest ${questKey}, cycle ${cycleKey}: it is ${state}, but its steps ${says}`;
-    return [findingOf(page, playerId, message)];
+    return [
+      { playerId, message: `quest ${questKey}, cycle ${cycleKey}: it is ${state}, but its steps ${says}` },
+    ];
   });
-  return wrong.flat();
+  return findingsOf("I15", page, wrong.flat());
 };
 
 /** Whether the steps that are done complete a cycle; undefined where its version is no longer kept. */
