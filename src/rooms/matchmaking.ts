@@ -76,7 +76,6 @@ const stopping = (): DomainError => retryLater("the server is stopping", "NOT_RE
  */
 export class Gate {
   readonly #slots: Bulkhead;
-  #waiting = 0;
   readonly #workMaxMs: number;
   readonly #closed = new AbortController();
 
@@ -91,7 +90,7 @@ export class Gate {
   }
 
   get waiting(): number {
-    return this.#waiting;
+    return this.#slots.waiting;
   }
 
   /**
@@ -99,22 +98,8 @@ export class Gate {
    * continues.
    * @throws DomainError SERVICE_UNAVAILABLE SERVER_BUSY, NOT_READY
    */
-  async pass<T>(tenantId: string, run: () => Promise<T>): Promise<T> {
-    let isWaiting = true;
-    const enter = (): void => {
-      if (isWaiting) this.#waiting--;
-      isWaiting = false;
-    };
-    this.#waiting++;
-    try {
-      const work = (): Promise<T> => {
-        enter();
-        return this.#within(run);
-      };
-      return await this.#slots.run(tenantId, work, this.#closed);
-    } finally {
-      enter();
-    }
+  pass<T>(tenantId: string, run: () => Promise<T>): Promise<T> {
+    return this.#slots.run(tenantId, () => this.#within(run), this.#closed);
   }
 
   /** Refuses all running and waiting tasks, and accepts no more. */
