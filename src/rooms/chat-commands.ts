@@ -28,8 +28,9 @@ import {
   SendMemory,
   Seq,
 } from "../domain/social/chat/send-known.ts";
-import { ClientRate, type LiveClient } from "./authenticate.ts";
+import type { LiveClient } from "./authenticate.ts";
 import { transactIn } from "./mirror-room.ts";
+import { Rate } from "./pace.ts";
 
 const ReportBody = z.strictObject({
   seq: Seq,
@@ -240,8 +241,8 @@ type ChatVolatilesParts = {
 /** Presence, typing and read receipts, throttled, across all rooms of a channel. */
 export class ChatVolatiles {
   readonly #parts: ChatVolatilesParts;
-  readonly #typing = new ClientRate(TYPING_EVERY_MS);
-  readonly #reading = new ClientRate(READ_EVERY_MS);
+  readonly #typing = new Rate(1, TYPING_EVERY_MS);
+  readonly #reading = new Rate(1, READ_EVERY_MS);
   #isOnlineDue = false;
   readonly #rooms = new Map<string, { online: number; seenAtMs: number }>();
 

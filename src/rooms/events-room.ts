@@ -10,7 +10,7 @@ import { authenticate, parse, pinOptions } from "./authenticate.ts";
 import { CLOSE } from "./messages.ts";
 import { gameRoom, openRoomsOf, type Source, source, transactIn } from "./mirror-room.ts";
 import { eventsRoomId } from "./room-ids.ts";
-import { RefreshedRoom, type RefreshSlots } from "./refreshed-room.ts";
+import { RefreshedRoom } from "./refreshed-room.ts";
 
 /** Maximum number of watchers in one room; further watchers get another room of the same events. */
 const WATCHERS_MAX = 100;
@@ -99,7 +99,7 @@ export abstract class EventsRoom extends RefreshedRoom<EventsState> {
       this.#waiting.splice(0, over);
       this.#skipped += over;
     }
-    if (this.#waiting.length > 0) this.refreshSoon();
+    if (this.#waiting.length > 0) this.rereadSoon();
   }
 
   protected override async refresh(): Promise<void> {
@@ -138,7 +138,7 @@ export abstract class EventsRoom extends RefreshedRoom<EventsState> {
 }
 
 /** Creates the room `events` of an application. */
-export const eventsRoom = (app: App, slots: RefreshSlots) => {
+export const eventsRoom = (app: App) => {
   const open = openRoomsOf<EventsRoom>(app, "rooms of events", async (rooms) => {
     const asked = new Set(rooms.flatMap((room) => room.watchers()));
     if (asked.size === 0) return;
@@ -148,7 +148,6 @@ export const eventsRoom = (app: App, slots: RefreshSlots) => {
   const room = class extends EventsRoom {
     protected readonly app = app;
     protected readonly open = open;
-    protected readonly slots = slots;
 
     static override async onAuth(token: string, options: object, context: AuthContext): Promise<unknown> {
       const principal = await authenticate(app, token, context);

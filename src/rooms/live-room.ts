@@ -16,7 +16,7 @@ import { z } from "zod";
 import type { App } from "../app.ts";
 import { DomainError, forbidden, unauthorized } from "../domain/kernel/errors.ts";
 import { outageOf } from "../domain/kernel/outages.ts";
-import { admitSocket, trackRoom } from "./admission.ts";
+import { admitSocket } from "./admission.ts";
 import {
   errorObject,
   INTERNAL_ERROR,
@@ -30,6 +30,7 @@ import {
   socketError,
   verifyToken,
 } from "./authenticate.ts";
+import { trackRoom } from "./listing.ts";
 import * as limits from "./messages.ts";
 import { CLOSE, type ClosedReason, live } from "./messages.ts";
 import { SafeSerializer } from "./safe-serializer.ts";
@@ -124,30 +125,6 @@ const withdrawSeats = (room: Room): void => {
   room["resetAutoDisposeTimeout"](0);
 };
 
-/** The open sockets of each player or user in one room, indexed so that no look-up scans all clients. */
-class Subjects {
-  readonly #clients = new Map<string, Set<LiveClient>>();
-
-  /** Tracks a socket until it closes, then calls `onClose`. */
-  keep(subject: string, client: LiveClient, onClose: () => void): void {
-    const own = this.#clients.get(subject) ?? new Set();
-    this.#clients.set(subject, own.add(client));
-    const forget = (): void => {
-      onClose();
-      own.delete(client);
-      if (own.size === 0 && this.#clients.get(subject) === own) this.#clients.delete(subject);
-    };
-    const socket = client.ref as WebSocket;
-    socket.once("close", forget);
-    if (socket.readyState === socket.CLOSED) forget();
-  }
-
-  /** Oldest first. */
-  of(subject: string): LiveClient[] {
-    return [...(this.#clients.get(subject) ?? [])];
-  }
-}
-
 /** Owner of a room; part of its listing, so that rooms can be found by it. */
 export type RoomMetadata = { projectId: string } & Record<string, unknown>;
 
@@ -176,7 +153,6 @@ export abstract class LiveRoom<S extends object> extends Room<{
 
   #serializer: SafeSerializer | undefined;
   readonly #timers = new Set<NodeJS.Timeout>();
-  readonly #subjects = new Subjects();
   readonly #cleanups: (() => void)[] = [];
 
   /**
@@ -390,7 +366,10 @@ export abstract class LiveRoom<S extends object> extends Room<{
     // Core counts messages per second by the room's clock, which otherwise only advances with each patch.
     (client.ref as WebSocket).prependListener("message", () => this.clock.tick());
     const { projectId, subject } = client.auth!;
-    this.#subjects.keep(subject, client, await admitSocket(this.app, `${projectId}:${subject}`));
+    const forget = await admitSocket(this.app, `${projectId}:${subject}`);
+    const socket = client.ref as WebSocket;
+    if (socket.readyState === socket.CLOSED) forget();
+    else socket.once("close", forget);
   }
 
   #nowMs(): number {
@@ -409,7 +388,9 @@ export abstract class LiveRoom<S extends object> extends Room<{
   }
 
   #replaceOldest(subject: string): void {
-    const own = this.#subjects.of(subject).filter(({ userData }) => userData?.isClosing === false);
+    const own = this.clients.filter(
+      (one) => one.auth?.subject === subject && one.userData?.isClosing === false,
+    );
     for (const client of own.slice(0, -limits.SESSIONS_MAX)) this.end(client, CLOSE.CONSENTED, "REPLACED");
   }
 

@@ -20,8 +20,8 @@ import {
   type RoomState,
 } from "../domain/kernel/live-rooms.ts";
 import { offsetOf, type PageQuery } from "../domain/kernel/paging.ts";
-import { type Listing, openRooms } from "./admission.ts";
 import type { LiveClient } from "./authenticate.ts";
+import { type Listing, openRooms } from "./listing.ts";
 import type { LiveRoom, RoomMetadata } from "./live-room.ts";
 import { CLOSE } from "./messages.ts";
 

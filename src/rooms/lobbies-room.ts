@@ -10,10 +10,9 @@ import { LOBBIES_FILTER_MAX_BYTES, LOBBIES_SHOWN_MAX } from "../domain/social/lo
 import { lobbiesTopic } from "../domain/kernel/topics.ts";
 import { refuseHostile } from "../domain/kernel/hostile-json.ts";
 import { createPlayerAuthentication, parse, pinOptions } from "./authenticate.ts";
-import { gameRoom, source, type Source, transactIn } from "./mirror-room.ts";
+import { gameRoom, source, type Source, transactIn, assignChanged, syncMap } from "./mirror-room.ts";
 import { LOBBIES_SHARDS, lobbiesRoomId } from "./room-ids.ts";
-import { openRefreshedRoomsOf, RefreshedRoom, type RefreshSlots } from "./refreshed-room.ts";
-import { assignChanged, syncMap } from "./chat-room.ts";
+import { openRefreshedRoomsOf, RefreshedRoom } from "./refreshed-room.ts";
 
 /** Maximum number of watchers in one room; further watchers get another room of the same list. */
 export const LOBBIES_WATCHERS_MAX = 500;
@@ -110,13 +109,12 @@ const filterOf = (metadata: Json | undefined): string => {
 };
 
 /** Creates the room `lobbies` of an application. */
-export const lobbiesRoom = (app: App, slots: RefreshSlots) => {
+export const lobbiesRoom = (app: App) => {
   const authenticated = createPlayerAuthentication(app);
   const open = openRefreshedRoomsOf(app, "lists of lobbies");
   const room = class extends LobbiesRoom {
     protected readonly app = app;
     protected readonly open = open;
-    protected readonly slots = slots;
 
     static override async onAuth(token: string, options: object, context: AuthContext): Promise<unknown> {
       const principal = await authenticated(token, context);

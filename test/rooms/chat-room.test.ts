@@ -5,7 +5,7 @@ import { sql } from "kysely";
 import type { WebSocket } from "ws";
 import { type ChatMessage } from "../../src/domain/kernel/events/social-views.ts";
 import { chatTopic } from "../../src/domain/kernel/topics.ts";
-import { tickAll } from "../../src/rooms/mirror-room.ts";
+import { tickAll } from "../../src/rooms/pace.ts";
 import { chatRoomId } from "../../src/rooms/room-ids.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";

@@ -5,7 +5,8 @@ import { throttledWarnings } from "../../src/domain/kernel/outages.ts";
 import { notFound } from "../../src/domain/kernel/errors.ts";
 import { errorObject } from "../../src/rooms/authenticate.ts";
 import { logFailure } from "../../src/rooms/live-room.ts";
-import { openRoomsOf, tickAll } from "../../src/rooms/mirror-room.ts";
+import { openRoomsOf } from "../../src/rooms/mirror-room.ts";
+import { tickAll } from "../../src/rooms/pace.ts";
 
 const withCode = (code: string): Error => Object.assign(new Error("it failed"), { code });
 
