@@ -37,7 +37,7 @@ import {
   type Source,
   transactIn,
 } from "./mirror-room.ts";
-import { CHAT_SHARDS, chatRoomId, freeRoomId } from "./room-ids.ts";
+import { freeRoomId } from "./room-ids.ts";
 import { OrderedStream, REPLAY_MAX, type StreamPage } from "./ordered-stream.ts";
 import { ResyncRate, type Ticker } from "./pace.ts";
 
@@ -162,6 +162,8 @@ const rereadRooms = async (app: App, rooms: readonly OpenRoom[]): Promise<void> 
 
 /** Maximum number of readers in one room; further readers get another room of the same channel. */
 const READERS_MAX = 500;
+/** Maximum number of rooms per channel. */
+const CHAT_SHARDS = 64;
 
 type Page = StreamPage<Item>;
 /** Position of a client that is not in step with the room: it is catching up, or knows more than was sent. */
@@ -222,11 +224,8 @@ abstract class ChatRoom extends MirrorRoom<ChatState> implements OpenRoom {
     );
     assignChanged(this.state, stateOf(channel));
     this.#settings = channel.settings;
-    this.roomId = await freeRoomId(
-      (shard) => chatRoomId(projectId, channelId, shard),
-      CHAT_SHARDS,
-      "channel",
-    );
+    const subject = ["chat", projectId, channelId];
+    this.roomId = await freeRoomId({ subject, count: CHAT_SHARDS, what: "channel" });
     await this.#shareVolatiles(channel.kind === "PROJECT");
     this.#takeRequests();
     this.#stream.start(channel.lastSeq);

@@ -291,37 +291,30 @@ const readShared = async (
 };
 
 /** Reads messages as each reader sees them: one statement for those who resume, one for the others. */
-const readAll = async (read: Read, ref: ChannelRef, readers: readonly Shown[]): Promise<ChatMessage[][]> => {
-  const found = new Map([...(await readNew(read, ref, readers)), ...(await readMissed(read, ref, readers))]);
-  return readers.map((reader) => found.get(reader) ?? []);
-};
-
-const viewersOf = (readers: readonly Shown[]) => readers.map(({ viewer }) => viewer);
-
-type Found = Map<Shown, ChatMessage[]>;
-
-/** Reads the newest messages, for readers who cannot resume. */
-const readNew = async (
+const readAll = async (
   read: Read,
   { projectId, channelId: id }: ChannelRef,
   readers: readonly Shown[],
-): Promise<Found> => {
-  const fresh = readers.filter(({ after }) => after === undefined);
-  if (fresh.length === 0) return new Map();
-  const pages = await readHistories(read, { projectId, id }, viewersOf(fresh), { limit: HISTORY_MAX });
-  return new Map(fresh.map((reader, n) => [reader, pages[n]!.toReversed()]));
-};
-
-/** Reads the messages that each reader missed; one page, starting with the reader who is furthest behind. */
-const readMissed = async (
-  read: Read,
-  { projectId, channelId: id }: ChannelRef,
-  readers: readonly Shown[],
-): Promise<Found> => {
+): Promise<ChatMessage[][]> => {
+  const found = new Map<Shown, ChatMessage[]>();
   const behind = readers.filter(({ after }) => after !== undefined);
-  if (behind.length === 0) return new Map();
-  const after = Math.min(...behind.map((reader) => reader.after!));
-  const page = { after, limit: REPLAY_MAX };
-  const pages = await readHistories(read, { projectId, id }, viewersOf(behind), page);
-  return new Map(behind.map((reader, n) => [reader, pages[n]!.filter(({ seq }) => seq > reader.after!)]));
+  const fresh = readers.filter(({ after }) => after === undefined);
+  // The page of those who resume begins with the one who is furthest behind.
+  const from = Math.min(...behind.map(({ after }) => after!));
+  for (const [some, page] of [
+    [fresh, { limit: HISTORY_MAX }],
+    [behind, { after: from, limit: REPLAY_MAX }],
+  ] as const) {
+    if (some.length === 0) continue;
+    const viewers = some.map(({ viewer }) => viewer);
+    const pages = await readHistories(read, { projectId, id }, viewers, page);
+    for (const [n, reader] of some.entries()) {
+      const [{ after }, messages] = [reader, pages[n]!];
+      found.set(
+        reader,
+        after === undefined ? messages.toReversed() : messages.filter(({ seq }) => seq > after),
+      );
+    }
+  }
+  return readers.map((reader) => found.get(reader)!);
 };

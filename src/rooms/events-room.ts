@@ -9,7 +9,6 @@ import { readActiveMembers } from "../domain/player-lifecycle/ws-tokens.ts";
 import { authenticate, parse, pinOptions } from "./authenticate.ts";
 import { CLOSE } from "./messages.ts";
 import { gameRoom, openRoomsOf, type Source, source, transactIn } from "./mirror-room.ts";
-import { eventsRoomId } from "./room-ids.ts";
 import { RefreshedRoom } from "./refreshed-room.ts";
 
 /** Maximum number of watchers in one room; further watchers get another room of the same events. */
@@ -73,8 +72,9 @@ export abstract class EventsRoom extends RefreshedRoom<EventsState> {
   }
 
   protected override shards() {
-    const idOf = (shard: number): string => eventsRoomId(this.#query, shard);
-    return { idOf, count: EVENTS_SHARDS, what: "project's events" };
+    const { projectId, eventTypes, playerId, status } = this.#query;
+    const subject = ["events", projectId, eventTypes, playerId, status];
+    return { subject, count: EVENTS_SHARDS, what: "project's events" };
   }
 
   protected override async load(): Promise<void> {

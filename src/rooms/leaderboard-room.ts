@@ -28,7 +28,6 @@ import { boardOf, type Leaderboard } from "../domain/progression/load-plan.ts";
 import { createPlayerAuthentication, type LiveClient, parse, pinOptions } from "./authenticate.ts";
 import { live } from "./messages.ts";
 import { gameRoom, REREAD_EVERY_MS, type Source, assignChanged, transactIn } from "./mirror-room.ts";
-import { BOARD_SHARDS, leaderboardRoomId } from "./room-ids.ts";
 import { openRefreshedRoomsOf, RefreshedRoom } from "./refreshed-room.ts";
 
 /** How long a room shows a cached name, unless everything is read anew. */
@@ -254,6 +253,8 @@ const TOP_MAX = 100;
 const AROUND_MAX = 25;
 /** Maximum number of watchers in one room; further watchers get another room of the same board. */
 const WATCHERS_MAX = 500;
+/** Maximum number of rooms per board. */
+const BOARD_SHARDS = 32;
 /** Pause between two reads of a constantly changing board, in ms. */
 const REFRESH_PAUSE_MS = { min: 50, max: 250 } as const;
 
@@ -314,8 +315,9 @@ abstract class LeaderboardRoom extends RefreshedRoom<LeaderboardState> {
   }
 
   protected override shards() {
-    const idOf = (shard: number): string => leaderboardRoomId(this.#key, shard);
-    return { idOf, count: BOARD_SHARDS, what: "leaderboard" };
+    const { projectId, leaderboardKey, board, top } = this.#key;
+    const subject = ["leaderboard", projectId, leaderboardKey, board, top];
+    return { subject, count: BOARD_SHARDS, what: "leaderboard" };
   }
 
   /** Reads the board again with its definition. */

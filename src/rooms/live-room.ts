@@ -50,33 +50,11 @@ export const logFailure = (
   else if (!errorObject(error)) log.error({ err: error, ...of }, "room failed");
 };
 
-type Closable = { leave(code: number, reason: string): void };
-
 /**
  * Ends the session of a client that sent a message the room does not accept. Core itself would put the
  * message's name into the close reason.
  */
-const refuseMessage = (client: Closable): void => client.leave(CLOSE.ERROR, "invalid message");
-
-/**
- * Creates the handler of one message. What `run` returns is the answer; what it throws is the rejection, as
- * the error object. An invalid message that expects no answer ends the session.
- */
-const requestHandler =
-  <C extends Closable, B extends z.ZodType>(
-    schema: B,
-    run: (client: C, body: z.output<B>) => unknown,
-    report: (error: unknown) => void,
-  ) =>
-  async (client: C, raw: unknown, context: MessageContext): Promise<unknown> => {
-    try {
-      return await run(client, parse(schema, raw));
-    } catch (error) {
-      report(error);
-      if (context.id === undefined) refuseMessage(client);
-      return context.reject(errorObject(error) ?? INTERNAL_ERROR);
-    }
-  };
+const refuseMessage = (client: LiveClient): void => client.leave(CLOSE.ERROR, "invalid message");
 
 /** The owner of a seat, as far as it crosses processes. */
 export type SeatHolder = Pick<Principal, "projectId" | "subject">;
@@ -96,13 +74,6 @@ const holderOf = (room: Room, token: string): Principal | undefined => {
     _reservedSeats: Reserved;
   };
   return Object.hasOwn(dropped, token) ? reserved[dropped[token]![0]]?.[1] : undefined;
-};
-
-/** Returns the session that this token and holder may take over; undefined for anybody else. */
-const claimSeat = (room: Room, token: string, { projectId, subject }: SeatHolder): string | undefined => {
-  const holder = holderOf(room, token);
-  if (!holder || holder.projectId !== projectId || holder.subject !== subject) return undefined;
-  return room.checkReconnectionToken(token);
 };
 
 /** Core's record of a seat: the options and the token of its join, and whether its client has arrived. */
@@ -353,12 +324,25 @@ export abstract class LiveRoom<S extends object> extends Room<{
     schema: B,
     run: (client: LiveClient, body: z.output<B>) => unknown,
   ): (client: LiveClient, raw: unknown, context: MessageContext) => unknown {
-    return requestHandler(schema, run, (error) => this.report(error, "request"));
+    return async (client, raw, context) => {
+      try {
+        return await run(client, parse(schema, raw));
+      } catch (error) {
+        this.report(error, "request");
+        if (context.id === undefined) refuseMessage(client);
+        return context.reject(errorObject(error) ?? INTERNAL_ERROR);
+      }
+    };
   }
 
-  /** Takes over a dropped session; see `claimSeat`. Other processes call it by name. */
-  claimSeat(reconnectionToken: string, holder: SeatHolder): string | undefined {
-    return claimSeat(this, reconnectionToken, holder);
+  /**
+   * Returns the session that this token and holder may take over; undefined for anybody else. Other processes
+   * call it by name.
+   */
+  claimSeat(reconnectionToken: string, { projectId, subject }: SeatHolder): string | undefined {
+    const holder = holderOf(this, reconnectionToken);
+    if (!holder || holder.projectId !== projectId || holder.subject !== subject) return undefined;
+    return this.checkReconnectionToken(reconnectionToken);
   }
 
   /** Counts the player's socket for as long as it is open. */

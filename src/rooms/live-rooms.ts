@@ -167,19 +167,13 @@ const describeProcess = ({ config, clock }: Inspection, version: string): Proces
 };
 
 /** Requests about rooms that a process answers; null for a room or session that it does not have. */
-type Answers = {
-  inspect(roomId: string): RoomContent | null;
-  session(roomId: string, sessionId: string): RoomSession | null;
-  disconnect(roomId: string, sessionId: string): boolean;
-  describe(): ProcessFacts;
-};
-
-const answersOf = (parts: Inspection, version: string): Answers => ({
+const answersOf = (parts: Inspection, version: string) => ({
   inspect,
   session: sessionHere,
   disconnect,
   describe: () => describeProcess(parts, version),
 });
+type Answers = ReturnType<typeof answersOf>;
 
 const requestTopic = (processId: string): string => `rooms-of:${processId}`;
 
@@ -234,12 +228,10 @@ const unreadable = (): DomainError =>
     retryAfterSeconds: 1,
   });
 
-const valueOf = (room: ListedRoom, sort: ListedRoomQuery["sort"]): number | string => room[sort];
-
 const inOrder =
   ({ sort, order }: ListedRoomQuery) =>
   (a: ListedRoom, b: ListedRoom): number => {
-    const [x, y] = [valueOf(a, sort), valueOf(b, sort)];
+    const [x, y] = [a[sort], b[sort]];
     if (x === y) return a.roomId < b.roomId ? -1 : 1;
     return x < y === (order === "asc") ? -1 : 1;
   };

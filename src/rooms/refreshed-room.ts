@@ -4,7 +4,7 @@ import { retryLater } from "../domain/kernel/errors.ts";
 import { PROCESS_ROOMS_MAX } from "./admission.ts";
 import { MirrorRoom, openRoomsOf } from "./mirror-room.ts";
 import { Coalescer, type Ticker } from "./pace.ts";
-import { freeRoomId } from "./room-ids.ts";
+import { freeRoomId, type Shards } from "./room-ids.ts";
 
 /**
  * Refreshes of one project's rooms, and of one tenant's, that run at once in a process: each may hold a
@@ -65,9 +65,6 @@ export const openRefreshedRoomsOf = (app: App, what: string): Ticker<Rereading> 
     for (const room of rooms) room.rereadSoon();
   });
 
-/** The ids of rooms of one list, which are opened one after another as they fill up. */
-type Shards = { idOf(shard: number): string; count: number; what: string };
-
 /**
  * Base class of rooms in which a crowd watches a list: the list is read as a whole after changes, with pauses
  * that grow with its cost, and there may be several rooms of one list.
@@ -94,8 +91,7 @@ export abstract class RefreshedRoom<S extends object> extends MirrorRoom<S> {
   protected override async load(): Promise<void> {
     this.onceDisposed(() => this.#disposed.abort());
     await this.#refresher.now();
-    const { idOf, count, what } = this.shards();
-    this.roomId = await freeRoomId(idOf, count, what);
+    this.roomId = await freeRoomId(this.shards());
   }
 
   /** Reads the list again, at once or when the pause is over. */
