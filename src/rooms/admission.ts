@@ -1,45 +1,10 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import { type IRoomCache, matchMaker, type MatchMakerDriver, type Room } from "@colyseus/core";
+import { type IRoomCache, matchMaker } from "@colyseus/core";
 import type { App } from "../app.ts";
+import { Bulkhead } from "../domain/kernel/bulkhead.ts";
 import { conflict, type DomainError, retryLater } from "../domain/kernel/errors.ts";
 import { PLAYER_SOCKETS_MAX, PROJECT_ROOMS_MAX } from "../domain/kernel/limits.ts";
-import type { ListingFilter } from "../domain/kernel/live-rooms.ts";
-
-/**
- * A driver that may offer more listing queries than core needs; a driver without them has all rooms in this
- * process.
- */
-export type Listing = MatchMakerDriver & {
-  /** Ids of rooms that are listed for this process. */
-  ownIds?(): Promise<Set<string>>;
-  /** Number of rooms of a project in all processes. */
-  countOf?(projectId: string): Promise<number>;
-  /** Optional hook: whether to create a room here although one of the listed rooms could be joined. */
-  maySpread?: (listed: readonly IRoomCache[]) => Promise<boolean>;
-  findByIds(roomIds: string[]): Promise<Map<string, IRoomCache>>;
-  /** Returns a superset of the rooms that match the filter, unordered, `max` of them at most. */
-  some?(filter: ListingFilter, max: number): Promise<IRoomCache[]>;
-};
-
-/** The rooms of this process; its matchmaker is a singleton as well. */
-const rooms = new Set<Room>();
-
-/** Registers a room that is being created; the returned function removes it. */
-export const trackRoom = (room: Room): (() => void) => {
-  rooms.add(room);
-  return () => void rooms.delete(room);
-};
-
-/** Returns the rooms that can be joined, without rooms in creation and discarded duplicates. */
-export const openRooms = (): Room[] =>
-  [...rooms].filter((room) => matchMaker.getLocalRoomById(room.roomId) === room);
-
-/** Returns the number of rooms of each kind. */
-export const countRooms = (): Record<string, number> => {
-  const counts: Record<string, number> = {};
-  for (const { roomName } of openRooms()) counts[roomName] = (counts[roomName] ?? 0) + 1;
-  return counts;
-};
+import { type Listing, openRooms } from "./listing.ts";
 
 /** Maximum number of rooms in one process; further rooms are created by another process. */
 export const PROCESS_ROOMS_MAX = 20_000;
@@ -148,3 +113,68 @@ export const admitSocket = async ({ peers, log }: App, player: string): Promise<
 
 const tooManySockets = (): DomainError =>
   conflict("TOO_MANY_SOCKETS", `a player has at most ${PLAYER_SOCKETS_MAX} sockets`);
+
+type GateLimits = {
+  /** Maximum number of concurrent tasks of a tenant and of all, each no longer than `workMaxMs`. */
+  activeMax: { ofOwner: number; ofProcess: number };
+  workMaxMs: number;
+  /** Maximum number of waiting tasks of a tenant, each no longer than `waitMaxMs`. */
+  waitingMax: number;
+  waitMaxMs: number;
+};
+
+const tooMany = (): DomainError => retryLater("too many joins at once: try again", "SERVER_BUSY");
+const tooLate = (): DomainError => retryLater("the room did not answer in time", "NOT_READY");
+const stopping = (): DomainError => retryLater("the server is stopping", "NOT_READY");
+
+/**
+ * Limits concurrent joins, of each tenant to a part of them, so that a crowd of one tenant's players does not
+ * keep others waiting. Further joins wait in a queue; those beyond the queue's limit are refused.
+ */
+export class Gate {
+  readonly #slots: Bulkhead;
+  readonly #workMaxMs: number;
+  readonly #closed = new AbortController();
+
+  constructor({ activeMax, workMaxMs, waitingMax, waitMaxMs }: GateLimits) {
+    this.#slots = new Bulkhead({
+      ofKey: { slots: activeMax.ofOwner, waiting: waitingMax },
+      ofAll: { slots: activeMax.ofProcess },
+      waitMaxMs,
+      refusal: tooMany,
+    });
+    this.#workMaxMs = workMaxMs;
+  }
+
+  get waiting(): number {
+    return this.#slots.waiting;
+  }
+
+  /**
+   * Runs a task of a tenant when there is capacity. A task that exceeds its time is no longer awaited, but
+   * continues.
+   * @throws DomainError SERVICE_UNAVAILABLE SERVER_BUSY, NOT_READY
+   */
+  pass<T>(tenantId: string, run: () => Promise<T>): Promise<T> {
+    return this.#slots.run(tenantId, () => this.#within(run), this.#closed);
+  }
+
+  /** Refuses all running and waiting tasks, and accepts no more. */
+  close(): void {
+    this.#closed.abort(stopping());
+  }
+
+  async #within<T>(run: () => Promise<T>): Promise<T> {
+    const { signal } = this.#closed;
+    signal.throwIfAborted();
+    const { promise, resolve, reject } = Promise.withResolvers<T>();
+    const timer = setTimeout(() => reject(tooLate()), this.#workMaxMs);
+    const onClosed = (): void => reject(signal.reason);
+    signal.addEventListener("abort", onClosed);
+    run().then(resolve, reject);
+    return promise.finally(() => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", onClosed);
+    });
+  }
+}

@@ -1,4 +1,3 @@
-import { setTimeout as delay } from "node:timers/promises";
 import { z } from "zod";
 import type { App } from "../app.ts";
 import { DomainError, forbidden } from "../domain/kernel/errors.ts";
@@ -9,6 +8,7 @@ import {
   type ChatMessage,
   REPORT_REASONS,
 } from "../domain/kernel/events/social-views.ts";
+import { grouped } from "../domain/kernel/flights.ts";
 import type { RowScope } from "../domain/kernel/work.ts";
 import { admitSend, type GiveBack } from "../domain/social/chat/admit-send.ts";
 import type { ChannelRef } from "../domain/social/chat/channels.ts";
@@ -28,8 +28,9 @@ import {
   SendMemory,
   Seq,
 } from "../domain/social/chat/send-known.ts";
-import { ClientRate, type LiveClient } from "./authenticate.ts";
+import type { LiveClient } from "./authenticate.ts";
 import { transactIn } from "./mirror-room.ts";
+import { Rate } from "./pace.ts";
 
 const ReportBody = z.strictObject({
   seq: Seq,
@@ -88,74 +89,11 @@ export const CHAT_REQUESTS: ReadonlyMap<string, ChatRequest> = new Map([
   ]),
 ]);
 
-/** Maximum number of sends that wait in one room, and maximum number of sends per commit. */
-export const WAITING_MAX = 1_000;
-export const GROUP_MAX = 200;
+/** Maximum number of sends of one room that are not committed yet, and maximum number of sends per commit. */
+export const WAITING_MAX = 1_200;
+const GROUP_MAX = 200;
 /** Minimum milliseconds between the starts of two commits; readers are not notified more often either. */
-export const COMMIT_EVERY_MS = 15;
-
-type Waiting<I, O> = { item: I; resolve(outcome: O): void; reject(error: unknown): void };
-
-/**
- * Commits in groups: items that arrive during a commit, or soon after the last one, share the next one, in
- * order of arrival. So a channel's sends cost one transaction per round trip to the database instead of one
- * each.
- */
-export class GroupSender<I, O> {
-  readonly #commit: (items: readonly I[]) => Promise<readonly O[]>;
-  readonly #prepare: (item: I) => I;
-  #waiting: Waiting<I, O>[] = [];
-  #isRunning = false;
-  #beganAtMs = -Infinity;
-
-  /**
-   * @param commit returns outcomes in the order of the items; an exception is the outcome of all
-   * @param prepare called with an item that arrives while another group is being committed, and returns the
-   *   item to commit in its place; must not throw
-   */
-  constructor(
-    commit: (items: readonly I[]) => Promise<readonly O[]>,
-    prepare: (item: I) => I = (item) => item,
-  ) {
-    this.#commit = commit;
-    this.#prepare = prepare;
-  }
-
-  /** @throws DomainError SERVICE_UNAVAILABLE when too many wait, and what the commit throws */
-  send(item: I): Promise<O> {
-    if (this.#waiting.length >= WAITING_MAX) {
-      throw new DomainError("SERVICE_UNAVAILABLE", "too many messages at once, try again", {
-        retryAfterSeconds: 1,
-      });
-    }
-    return new Promise<O>((resolve, reject) => {
-      this.#waiting.push({ item: this.#isRunning ? this.#prepare(item) : item, resolve, reject });
-      if (!this.#isRunning) void this.#run();
-    });
-  }
-
-  async #run(): Promise<void> {
-    this.#isRunning = true;
-    // Frames that arrived in the same iteration of the event loop join the first group.
-    await new Promise(setImmediate);
-    while (this.#waiting.length > 0) {
-      const pauseMs = this.#beganAtMs + COMMIT_EVERY_MS - performance.now();
-      if (pauseMs > 0 && this.#waiting.length < GROUP_MAX) await delay(pauseMs);
-      this.#beganAtMs = performance.now();
-      await this.#next(this.#waiting.splice(0, GROUP_MAX));
-    }
-    this.#isRunning = false;
-  }
-
-  async #next(group: readonly Waiting<I, O>[]): Promise<void> {
-    try {
-      const outcomes = await this.#commit(group.map(({ item }) => item));
-      for (const [i, { resolve }] of group.entries()) resolve(outcomes[i]!);
-    } catch (error) {
-      for (const { reject } of group) reject(error);
-    }
-  }
-}
+const COMMIT_EVERY_MS = 15;
 
 type Send = z.output<typeof SendBody>;
 
@@ -173,10 +111,14 @@ type ChatSenderParts = {
 /** Handles the sends of a room's clients: applies their rate limits and commits them in groups. */
 export class ChatSender {
   readonly #parts: ChatSenderParts;
-  readonly #group = new GroupSender<Sending, Sent>(
-    (group) => this.#commit(group),
-    (sending) => this.#prepare(sending),
-  );
+  /** A channel's sends cost one transaction per round trip to the database instead of one each. */
+  readonly #group = grouped<Sending, Sent>({
+    run: (group) => this.#commit(group),
+    runMax: GROUP_MAX,
+    everyMs: COMMIT_EVERY_MS,
+  });
+  /** Number of sends that are not committed yet. */
+  #waiting = 0;
   readonly #memory = new SendMemory();
   /** By sender and `clientMsgId`, so that simultaneous duplicates are sent once. */
   readonly #pending = new Map<string, Promise<ChatMessage>>();
@@ -210,11 +152,19 @@ export class ChatSender {
   }
 
   async #sendInGroup(sending: Sending, giveBack: GiveBack): Promise<Sent> {
+    const waiting = this.#waiting++;
     try {
-      return await this.#group.send(sending);
+      if (waiting >= WAITING_MAX) {
+        const retry = { retryAfterSeconds: 1 };
+        throw new DomainError("SERVICE_UNAVAILABLE", "too many messages at once, try again", retry);
+      }
+      // Who waits for others is screened meanwhile.
+      return await this.#group(waiting > 0 ? this.#prepare(sending) : sending);
     } catch (error) {
       await giveBack(error);
       throw error;
+    } finally {
+      this.#waiting--;
     }
   }
 
@@ -291,8 +241,8 @@ type ChatVolatilesParts = {
 /** Presence, typing and read receipts, throttled, across all rooms of a channel. */
 export class ChatVolatiles {
   readonly #parts: ChatVolatilesParts;
-  readonly #typing = new ClientRate(TYPING_EVERY_MS);
-  readonly #reading = new ClientRate(READ_EVERY_MS);
+  readonly #typing = new Rate(1, TYPING_EVERY_MS);
+  readonly #reading = new Rate(1, READ_EVERY_MS);
   #isOnlineDue = false;
   readonly #rooms = new Map<string, { online: number; seenAtMs: number }>();
 

@@ -1,5 +1,5 @@
 import type { AuthContext } from "@colyseus/core";
-import { type MapSchema, schema, type SchemaType, t } from "@colyseus/schema";
+import { schema, type SchemaType, t } from "@colyseus/schema";
 import { z } from "zod";
 import type { App } from "../app.ts";
 import { notFound } from "../domain/kernel/errors.ts";
@@ -16,30 +16,30 @@ import { findReaders, readerKey } from "../domain/social/chat/channel-row.ts";
 import { type ChannelRef, readChannel } from "../domain/social/chat/channels.ts";
 import { ANYBODY, readHistory, readLastSeqs } from "../domain/social/chat/messages.ts";
 import { SendBody } from "../domain/social/chat/send-known.ts";
-import { authenticate, type LiveClient, parse, pinOptions, ResyncRate } from "./authenticate.ts";
+import { authenticate, type LiveClient, parse, pinOptions } from "./authenticate.ts";
 import { CHAT_REQUESTS, ChatSender, type ChatVolatileEvent, ChatVolatiles } from "./chat-commands.ts";
 import {
   type Admitted,
   ChatChanges,
   createChannelFinder,
   createChatSnapshots,
-  FanOut,
   readerOf,
   speakerOf,
 } from "./chat-snapshots.ts";
+import { FanOut } from "./frames.ts";
 import { CLOSE, live } from "./messages.ts";
 import {
+  assignChanged,
   gameRoom,
   MirrorRoom,
   openRoomsOf,
   source,
   type Source,
-  type Ticker,
   transactIn,
 } from "./mirror-room.ts";
-import { CHAT_SHARDS, chatRoomId } from "./room-ids.ts";
+import { freeRoomId } from "./room-ids.ts";
 import { OrderedStream, REPLAY_MAX, type StreamPage } from "./ordered-stream.ts";
-import { freeRoomId } from "./refreshed-room.ts";
+import { ResyncRate, type Ticker } from "./pace.ts";
 
 /** State that every client of the room sees without a request. Messages travel as messages, not as state. */
 const ChatState = schema(
@@ -160,34 +160,10 @@ const rereadRooms = async (app: App, rooms: readonly OpenRoom[]): Promise<void> 
   }
 };
 
-/** Sets only the fields that differ, so that nothing else is transmitted. @returns whether there were any */
-export const assignChanged = <T extends object>(target: T, values: Partial<T>): boolean => {
-  let isChanged = false;
-  for (const name of Object.keys(values) as (keyof T)[]) {
-    const value = values[name];
-    if (target[name] === value) continue;
-    target[name] = value as T[keyof T];
-    isChanged = true;
-  }
-  return isChanged;
-};
-
-/** Makes `map` hold exactly `rows`: existing entries are changed in place. */
-export const syncMap = <V extends object>(
-  map: MapSchema<V>,
-  rows: ReadonlyMap<string, Partial<V>>,
-  make: () => V,
-): void => {
-  for (const key of Array.from(map.keys())) if (!rows.has(key)) map.delete(key);
-  for (const [key, row] of rows) {
-    const held = map.get(key);
-    if (held) assignChanged(held, row);
-    else map.set(key, Object.assign(make(), row));
-  }
-};
-
 /** Maximum number of readers in one room; further readers get another room of the same channel. */
 const READERS_MAX = 500;
+/** Maximum number of rooms per channel. */
+const CHAT_SHARDS = 64;
 
 type Page = StreamPage<Item>;
 /** Position of a client that is not in step with the room: it is catching up, or knows more than was sent. */
@@ -248,11 +224,8 @@ abstract class ChatRoom extends MirrorRoom<ChatState> implements OpenRoom {
     );
     assignChanged(this.state, stateOf(channel));
     this.#settings = channel.settings;
-    this.roomId = await freeRoomId(
-      (shard) => chatRoomId(projectId, channelId, shard),
-      CHAT_SHARDS,
-      "channel",
-    );
+    const subject = ["chat", projectId, channelId];
+    this.roomId = await freeRoomId({ subject, count: CHAT_SHARDS, what: "channel" });
     await this.#shareVolatiles(channel.kind === "PROJECT");
     this.#takeRequests();
     this.#stream.start(channel.lastSeq);

@@ -1,5 +1,4 @@
 import { randomUUID } from "node:crypto";
-import { type Client, ClientState, getMessageBytes, Protocol } from "@colyseus/core";
 import type { App } from "../app.ts";
 import { ANSWER_AGE_MS, createSizedCache } from "../domain/kernel/caches.ts";
 import { DomainError, forbidden, notFound } from "../domain/kernel/errors.ts";
@@ -24,7 +23,6 @@ import {
 } from "../domain/social/chat/channels.ts";
 import { ANYBODY, type ChatHistory, readHistories } from "../domain/social/chat/messages.ts";
 import { checkPlayer, type Principal, refusalOf } from "./authenticate.ts";
-import { binaryFrame, FramedSocket } from "./messages.ts";
 import { readIn, transactIn } from "./mirror-room.ts";
 import { REPLAY_MAX } from "./ordered-stream.ts";
 
@@ -140,75 +138,6 @@ const findChannels = async (
     });
   });
 };
-
-/** Minimum and maximum milliseconds between two writes to a crowd during a burst of messages. */
-const FLUSH_EVERY_MS = 15;
-const FLUSH_PAUSE_MAX_MS = 100;
-/** The pause after a write, as a multiple of its duration: writes of one room take a fifth of a process. */
-const PAUSE_FOR_WRITE = 4;
-/** Maximum number of bytes that wait for the next write. */
-export const FLUSH_BYTES = 64 * 1_024;
-
-type FanOutParts = {
-  /** The recipients. */
-  clients(): Iterable<Client>;
-  later(delayMs: number, run: () => void): void;
-};
-
-/**
- * Broadcasts to all clients of a room: each message is encoded and framed once, and each socket gets all
- * pending messages in one write. Writes are most of the cost of a broadcast, so during a burst later messages
- * wait a moment for the next write.
- */
-export class FanOut {
-  readonly #parts: FanOutParts;
-  #messages: Buffer[] = [];
-  #bytes = 0;
-  #flushNextAtMs = -Infinity;
-  #isWaiting = false;
-
-  constructor(parts: FanOutParts) {
-    this.#parts = parts;
-  }
-
-  /** Queues a message until the next `flush`. */
-  add(name: string, message: unknown): void {
-    const bytes = getMessageBytes.raw(Protocol.ROOM_DATA, name, message);
-    this.#messages.push(bytes);
-    this.#bytes += bytes.length;
-  }
-
-  /** Flushes at once, or as soon as the minimum interval since the last flush has passed. */
-  soon(): void {
-    if (this.#messages.length === 0) return;
-    const leftMs = this.#flushNextAtMs - performance.now();
-    if (leftMs <= 0 || this.#bytes > FLUSH_BYTES) return this.flush();
-    if (this.#isWaiting) return;
-    this.#isWaiting = true;
-    this.#parts.later(leftMs, () => {
-      this.#isWaiting = false;
-      this.flush();
-    });
-  }
-
-  /** Sends the queued messages in order, as a broadcast would. */
-  flush(): void {
-    if (this.#messages.length === 0) return;
-    const messages = this.#messages;
-    const startMs = performance.now();
-    [this.#messages, this.#bytes] = [[], 0];
-    const frames = Buffer.concat(messages.map(binaryFrame));
-    for (const client of this.#parts.clients()) {
-      const { ref, state } = client as Client & { ref: unknown };
-      const isSent = state === ClientState.JOINED && ref instanceof FramedSocket && ref.sendFrames(frames);
-      // Clients that have not joined yet, or have left, are handled by core.
-      if (!isSent) for (const message of messages) client.enqueueRaw(message);
-    }
-    const endMs = performance.now();
-    const pauseMs = Math.min(FLUSH_PAUSE_MAX_MS, PAUSE_FOR_WRITE * (endMs - startMs));
-    this.#flushNextAtMs = Math.max(startMs + FLUSH_EVERY_MS, endMs + pauseMs);
-  }
-}
 
 /** Maximum number of messages shown to a client that gives no `lastSeq`. */
 const HISTORY_MAX = 50;
@@ -362,37 +291,30 @@ const readShared = async (
 };
 
 /** Reads messages as each reader sees them: one statement for those who resume, one for the others. */
-const readAll = async (read: Read, ref: ChannelRef, readers: readonly Shown[]): Promise<ChatMessage[][]> => {
-  const found = new Map([...(await readNew(read, ref, readers)), ...(await readMissed(read, ref, readers))]);
-  return readers.map((reader) => found.get(reader) ?? []);
-};
-
-const viewersOf = (readers: readonly Shown[]) => readers.map(({ viewer }) => viewer);
-
-type Found = Map<Shown, ChatMessage[]>;
-
-/** Reads the newest messages, for readers who cannot resume. */
-const readNew = async (
+const readAll = async (
   read: Read,
   { projectId, channelId: id }: ChannelRef,
   readers: readonly Shown[],
-): Promise<Found> => {
-  const fresh = readers.filter(({ after }) => after === undefined);
-  if (fresh.length === 0) return new Map();
-  const pages = await readHistories(read, { projectId, id }, viewersOf(fresh), { limit: HISTORY_MAX });
-  return new Map(fresh.map((reader, n) => [reader, pages[n]!.toReversed()]));
-};
-
-/** Reads the messages that each reader missed; one page, starting with the reader who is furthest behind. */
-const readMissed = async (
-  read: Read,
-  { projectId, channelId: id }: ChannelRef,
-  readers: readonly Shown[],
-): Promise<Found> => {
+): Promise<ChatMessage[][]> => {
+  const found = new Map<Shown, ChatMessage[]>();
   const behind = readers.filter(({ after }) => after !== undefined);
-  if (behind.length === 0) return new Map();
-  const after = Math.min(...behind.map((reader) => reader.after!));
-  const page = { after, limit: REPLAY_MAX };
-  const pages = await readHistories(read, { projectId, id }, viewersOf(behind), page);
-  return new Map(behind.map((reader, n) => [reader, pages[n]!.filter(({ seq }) => seq > reader.after!)]));
+  const fresh = readers.filter(({ after }) => after === undefined);
+  // The page of those who resume begins with the one who is furthest behind.
+  const from = Math.min(...behind.map(({ after }) => after!));
+  for (const [some, page] of [
+    [fresh, { limit: HISTORY_MAX }],
+    [behind, { after: from, limit: REPLAY_MAX }],
+  ] as const) {
+    if (some.length === 0) continue;
+    const viewers = some.map(({ viewer }) => viewer);
+    const pages = await readHistories(read, { projectId, id }, viewers, page);
+    for (const [n, reader] of some.entries()) {
+      const [{ after }, messages] = [reader, pages[n]!];
+      found.set(
+        reader,
+        after === undefined ? messages.toReversed() : messages.filter(({ seq }) => seq > after),
+      );
+    }
+  }
+  return readers.map((reader) => found.get(reader)!);
 };

@@ -9,8 +9,7 @@ import { readActiveMembers } from "../domain/player-lifecycle/ws-tokens.ts";
 import { authenticate, parse, pinOptions } from "./authenticate.ts";
 import { CLOSE } from "./messages.ts";
 import { gameRoom, openRoomsOf, type Source, source, transactIn } from "./mirror-room.ts";
-import { eventsRoomId } from "./room-ids.ts";
-import { RefreshedRoom, type RefreshSlots } from "./refreshed-room.ts";
+import { RefreshedRoom } from "./refreshed-room.ts";
 
 /** Maximum number of watchers in one room; further watchers get another room of the same events. */
 const WATCHERS_MAX = 100;
@@ -73,8 +72,9 @@ export abstract class EventsRoom extends RefreshedRoom<EventsState> {
   }
 
   protected override shards() {
-    const idOf = (shard: number): string => eventsRoomId(this.#query, shard);
-    return { idOf, count: EVENTS_SHARDS, what: "project's events" };
+    const { projectId, eventTypes, playerId, status } = this.#query;
+    const subject = ["events", projectId, eventTypes, playerId, status];
+    return { subject, count: EVENTS_SHARDS, what: "project's events" };
   }
 
   protected override async load(): Promise<void> {
@@ -99,7 +99,7 @@ export abstract class EventsRoom extends RefreshedRoom<EventsState> {
       this.#waiting.splice(0, over);
       this.#skipped += over;
     }
-    if (this.#waiting.length > 0) this.refreshSoon();
+    if (this.#waiting.length > 0) this.rereadSoon();
   }
 
   protected override async refresh(): Promise<void> {
@@ -138,7 +138,7 @@ export abstract class EventsRoom extends RefreshedRoom<EventsState> {
 }
 
 /** Creates the room `events` of an application. */
-export const eventsRoom = (app: App, slots: RefreshSlots) => {
+export const eventsRoom = (app: App) => {
   const open = openRoomsOf<EventsRoom>(app, "rooms of events", async (rooms) => {
     const asked = new Set(rooms.flatMap((room) => room.watchers()));
     if (asked.size === 0) return;
@@ -148,7 +148,6 @@ export const eventsRoom = (app: App, slots: RefreshSlots) => {
   const room = class extends EventsRoom {
     protected readonly app = app;
     protected readonly open = open;
-    protected readonly slots = slots;
 
     static override async onAuth(token: string, options: object, context: AuthContext): Promise<unknown> {
       const principal = await authenticate(app, token, context);

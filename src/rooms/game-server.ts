@@ -8,46 +8,45 @@ import type { App } from "../app.ts";
 import { NIL_ID } from "../domain/kernel/ids.ts";
 import { disconnectMember } from "../domain/social/lobbies/commands.ts";
 import { findSocketMembers, SOCKET_LOBBIES_MAX, type SocketMembers } from "../domain/social/lobbies/state.ts";
-import { admitRoom, countRooms, type Listing, maySpread } from "./admission.ts";
+import { admitRoom, Gate, maySpread } from "./admission.ts";
+import { countRooms, type Listing, ListingRepair } from "./listing.ts";
 import { logFailure } from "./live-room.ts";
 import { answerPeerRequests } from "./live-rooms.ts";
-import {
-  answerMatchmake,
-  Gate,
-  isJoinAddress,
-  isMatchmake,
-  ListingRepair,
-  METHODS,
-  refusedByHost,
-} from "./matchmaking.ts";
+import { answerMatchmake, isJoinAddress, isMatchmake, METHODS, refusedByHost } from "./matchmaking.ts";
 import { type GameRoom, transactIn } from "./mirror-room.ts";
 import { lobbyRoomId } from "./room-ids.ts";
 import { hasPass, Pipes } from "./pipes.ts";
-import { gameRooms } from "./rooms.ts";
+import type { RoomKind } from "../domain/kernel/live-rooms.ts";
+import { chatRoom } from "./chat-room.ts";
+import { eventsRoom } from "./events-room.ts";
+import { leaderboardRoom } from "./leaderboard-room.ts";
+import { lobbiesRoom } from "./lobbies-room.ts";
+import { lobbyRoom } from "./lobby-room.ts";
+import { playerRoom } from "./player-room.ts";
 import { isOldSdk, refuseUpgrade, Sockets } from "./sockets.ts";
+
+/** All rooms, by the name under which clients join. */
+export const gameRooms = (app: App): Record<RoomKind, GameRoom> => ({
+  player: playerRoom(app),
+  leaderboard: leaderboardRoom(app),
+  chat: chatRoom(app),
+  lobby: lobbyRoom(app),
+  lobbies: lobbiesRoom(app),
+  events: eventsRoom(app),
+});
 
 /** Time after a start in which clients can return to their lobbies. */
 const FIRST_AFTER_MS = 15_000;
 const EVERY_MS = 60_000;
-/** Maximum number of concurrent look-ups of rooms. */
-const LOOK_UPS_MAX = 100;
 /** Time in which listings that were lost with Redis are restored, in ms. */
 const RELISTED_MS = 6_000;
 
-/** Whether a lobby has a room: in this process, where no listing is needed, or in another one. */
-const hasRoom = async ({ projectId, lobbyId }: SocketMembers): Promise<boolean> => {
-  const roomId = lobbyRoomId(projectId, lobbyId);
-  return matchMaker.getLocalRoomById(roomId) !== undefined || matchMaker.driver.has(roomId);
-};
-
+/** Leaves out lobbies with a room: in this process, where no listing is needed, or in another one. */
 const withoutRoom = async (found: readonly SocketMembers[]): Promise<SocketMembers[]> => {
-  const orphans: SocketMembers[] = [];
-  for (let i = 0; i < found.length; i += LOOK_UPS_MAX) {
-    const some = found.slice(i, i + LOOK_UPS_MAX);
-    const areThere = await Promise.all(some.map(hasRoom));
-    orphans.push(...some.filter((_, n) => !areThere[n]));
-  }
-  return orphans;
+  const idOf = ({ projectId, lobbyId }: SocketMembers): string => lobbyRoomId(projectId, lobbyId);
+  const away = found.filter((one) => matchMaker.getLocalRoomById(idOf(one)) === undefined);
+  const listed = await matchMaker.driver.findByIds(away.map(idOf));
+  return away.filter((one) => !listed.has(idOf(one)));
 };
 
 /** Another process's room may only have lost its listing: it is listed again within RELISTED_MS. */
@@ -77,26 +76,17 @@ export const settleOrphans = async (app: App): Promise<void> => {
   }
 };
 
-/** Looks for such members periodically. @returns a function that stops it */
-const watchOrphans = (app: App): (() => void) => {
-  let isOver = false;
-  let timer: NodeJS.Timeout;
-  const look = async (): Promise<void> => {
+/** Looks for such members periodically, until it is ended. */
+const watchOrphans = async (app: App, signal: AbortSignal): Promise<void> => {
+  const pause = (ms: number) => delay(ms, undefined, { ref: false, signal });
+  for (let waitMs = FIRST_AFTER_MS; !signal.aborted; waitMs = EVERY_MS) {
     try {
+      await pause(waitMs);
       await settleOrphans(app);
     } catch (err) {
-      if (!isOver) logFailure(app, err, { reread: "lobbies without rooms" });
+      if (!signal.aborted) logFailure(app, err, { reread: "lobbies without rooms" });
     }
-    if (!isOver) schedule(EVERY_MS);
-  };
-  const schedule = (delayMs: number): void => {
-    timer = setTimeout(() => void look(), delayMs).unref();
-  };
-  schedule(FIRST_AFTER_MS);
-  return () => {
-    isOver = true;
-    clearTimeout(timer);
-  };
+  }
 };
 
 /**
@@ -194,7 +184,8 @@ export const createGameServer = async (app: App, options: GameServerOptions): Pr
   if (internalServer) await openInternalServer(app, internalServer, parts);
   await matchMaker.accept();
   repair.start();
-  const endWatch = watchOrphans(app);
+  const watching = new AbortController();
+  void watchOrphans(app, watching.signal);
   const endAnswers = await answerPeerRequests(app, version);
   watch(app, parts);
   server.on("upgrade", (request, socket, head) => {
@@ -208,7 +199,7 @@ export const createGameServer = async (app: App, options: GameServerOptions): Pr
     shutdown: async () => {
       repair.stop();
       parts.gate.close();
-      endWatch();
+      watching.abort();
       endAnswers();
       // From now on no process pipes sockets to this one.
       await app.peers?.leave();

@@ -16,7 +16,7 @@ import { z } from "zod";
 import type { App } from "../app.ts";
 import { DomainError, forbidden, unauthorized } from "../domain/kernel/errors.ts";
 import { outageOf } from "../domain/kernel/outages.ts";
-import { admitSocket, trackRoom } from "./admission.ts";
+import { admitSocket } from "./admission.ts";
 import {
   errorObject,
   INTERNAL_ERROR,
@@ -30,6 +30,7 @@ import {
   socketError,
   verifyToken,
 } from "./authenticate.ts";
+import { trackRoom } from "./listing.ts";
 import * as limits from "./messages.ts";
 import { CLOSE, type ClosedReason, live } from "./messages.ts";
 import { SafeSerializer } from "./safe-serializer.ts";
@@ -49,33 +50,11 @@ export const logFailure = (
   else if (!errorObject(error)) log.error({ err: error, ...of }, "room failed");
 };
 
-type Closable = { leave(code: number, reason: string): void };
-
 /**
  * Ends the session of a client that sent a message the room does not accept. Core itself would put the
  * message's name into the close reason.
  */
-const refuseMessage = (client: Closable): void => client.leave(CLOSE.ERROR, "invalid message");
-
-/**
- * Creates the handler of one message. What `run` returns is the answer; what it throws is the rejection, as
- * the error object. An invalid message that expects no answer ends the session.
- */
-const requestHandler =
-  <C extends Closable, B extends z.ZodType>(
-    schema: B,
-    run: (client: C, body: z.output<B>) => unknown,
-    report: (error: unknown) => void,
-  ) =>
-  async (client: C, raw: unknown, context: MessageContext): Promise<unknown> => {
-    try {
-      return await run(client, parse(schema, raw));
-    } catch (error) {
-      report(error);
-      if (context.id === undefined) refuseMessage(client);
-      return context.reject(errorObject(error) ?? INTERNAL_ERROR);
-    }
-  };
+const refuseMessage = (client: LiveClient): void => client.leave(CLOSE.ERROR, "invalid message");
 
 /** The owner of a seat, as far as it crosses processes. */
 export type SeatHolder = Pick<Principal, "projectId" | "subject">;
@@ -97,13 +76,6 @@ const holderOf = (room: Room, token: string): Principal | undefined => {
   return Object.hasOwn(dropped, token) ? reserved[dropped[token]![0]]?.[1] : undefined;
 };
 
-/** Returns the session that this token and holder may take over; undefined for anybody else. */
-const claimSeat = (room: Room, token: string, { projectId, subject }: SeatHolder): string | undefined => {
-  const holder = holderOf(room, token);
-  if (!holder || holder.projectId !== projectId || holder.subject !== subject) return undefined;
-  return room.checkReconnectionToken(token);
-};
-
 /** Core's record of a seat: the options and the token of its join, and whether its client has arrived. */
 type Seat = [options: unknown, auth: unknown, isTaken: boolean, isOfDropped: boolean];
 
@@ -123,30 +95,6 @@ const withdrawSeats = (room: Room): void => {
   // A room with a reserved seat waits until that expires; from now on only for leaving clients.
   room["resetAutoDisposeTimeout"](0);
 };
-
-/** The open sockets of each player or user in one room, indexed so that no look-up scans all clients. */
-class Subjects {
-  readonly #clients = new Map<string, Set<LiveClient>>();
-
-  /** Tracks a socket until it closes, then calls `onClose`. */
-  keep(subject: string, client: LiveClient, onClose: () => void): void {
-    const own = this.#clients.get(subject) ?? new Set();
-    this.#clients.set(subject, own.add(client));
-    const forget = (): void => {
-      onClose();
-      own.delete(client);
-      if (own.size === 0 && this.#clients.get(subject) === own) this.#clients.delete(subject);
-    };
-    const socket = client.ref as WebSocket;
-    socket.once("close", forget);
-    if (socket.readyState === socket.CLOSED) forget();
-  }
-
-  /** Oldest first. */
-  of(subject: string): LiveClient[] {
-    return [...(this.#clients.get(subject) ?? [])];
-  }
-}
 
 /** Owner of a room; part of its listing, so that rooms can be found by it. */
 export type RoomMetadata = { projectId: string } & Record<string, unknown>;
@@ -176,7 +124,6 @@ export abstract class LiveRoom<S extends object> extends Room<{
 
   #serializer: SafeSerializer | undefined;
   readonly #timers = new Set<NodeJS.Timeout>();
-  readonly #subjects = new Subjects();
   readonly #cleanups: (() => void)[] = [];
 
   /**
@@ -377,12 +324,25 @@ export abstract class LiveRoom<S extends object> extends Room<{
     schema: B,
     run: (client: LiveClient, body: z.output<B>) => unknown,
   ): (client: LiveClient, raw: unknown, context: MessageContext) => unknown {
-    return requestHandler(schema, run, (error) => this.report(error, "request"));
+    return async (client, raw, context) => {
+      try {
+        return await run(client, parse(schema, raw));
+      } catch (error) {
+        this.report(error, "request");
+        if (context.id === undefined) refuseMessage(client);
+        return context.reject(errorObject(error) ?? INTERNAL_ERROR);
+      }
+    };
   }
 
-  /** Takes over a dropped session; see `claimSeat`. Other processes call it by name. */
-  claimSeat(reconnectionToken: string, holder: SeatHolder): string | undefined {
-    return claimSeat(this, reconnectionToken, holder);
+  /**
+   * Returns the session that this token and holder may take over; undefined for anybody else. Other processes
+   * call it by name.
+   */
+  claimSeat(reconnectionToken: string, { projectId, subject }: SeatHolder): string | undefined {
+    const holder = holderOf(this, reconnectionToken);
+    if (!holder || holder.projectId !== projectId || holder.subject !== subject) return undefined;
+    return this.checkReconnectionToken(reconnectionToken);
   }
 
   /** Counts the player's socket for as long as it is open. */
@@ -390,7 +350,10 @@ export abstract class LiveRoom<S extends object> extends Room<{
     // Core counts messages per second by the room's clock, which otherwise only advances with each patch.
     (client.ref as WebSocket).prependListener("message", () => this.clock.tick());
     const { projectId, subject } = client.auth!;
-    this.#subjects.keep(subject, client, await admitSocket(this.app, `${projectId}:${subject}`));
+    const forget = await admitSocket(this.app, `${projectId}:${subject}`);
+    const socket = client.ref as WebSocket;
+    if (socket.readyState === socket.CLOSED) forget();
+    else socket.once("close", forget);
   }
 
   #nowMs(): number {
@@ -409,7 +372,9 @@ export abstract class LiveRoom<S extends object> extends Room<{
   }
 
   #replaceOldest(subject: string): void {
-    const own = this.#subjects.of(subject).filter(({ userData }) => userData?.isClosing === false);
+    const own = this.clients.filter(
+      (one) => one.auth?.subject === subject && one.userData?.isClosing === false,
+    );
     for (const client of own.slice(0, -limits.SESSIONS_MAX)) this.end(client, CLOSE.CONSENTED, "REPLACED");
   }
 

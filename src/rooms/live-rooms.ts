@@ -1,10 +1,10 @@
 import { hostname } from "node:os";
 import { type IRoomCache, matchMaker } from "@colyseus/core";
+import { requestFromIPC, subscribeIPC } from "@colyseus/core/IPC";
 import { ArraySchema, MapSchema, Schema } from "@colyseus/schema";
 import type { WebSocket } from "ws";
 import type { App } from "../app.ts";
 import { DomainError, notFound } from "../domain/kernel/errors.ts";
-import { newId } from "../domain/kernel/ids.ts";
 import {
   type ListedRoom,
   type ListedRoomQuery,
@@ -20,8 +20,8 @@ import {
   type RoomState,
 } from "../domain/kernel/live-rooms.ts";
 import { offsetOf, type PageQuery } from "../domain/kernel/paging.ts";
-import { type Listing, openRooms } from "./admission.ts";
 import type { LiveClient } from "./authenticate.ts";
+import { type Listing, openRooms } from "./listing.ts";
 import type { LiveRoom, RoomMetadata } from "./live-room.ts";
 import { CLOSE } from "./messages.ts";
 
@@ -167,26 +167,15 @@ const describeProcess = ({ config, clock }: Inspection, version: string): Proces
 };
 
 /** Requests about rooms that a process answers; null for a room or session that it does not have. */
-type Answers = {
-  inspect(roomId: string): RoomContent | null;
-  session(roomId: string, sessionId: string): RoomSession | null;
-  disconnect(roomId: string, sessionId: string): boolean;
-  describe(): ProcessFacts;
-};
-
-const answersOf = (parts: Inspection, version: string): Answers => ({
+const answersOf = (parts: Inspection, version: string) => ({
   inspect,
   session: sessionHere,
   disconnect,
   describe: () => describeProcess(parts, version),
 });
+type Answers = ReturnType<typeof answersOf>;
 
-type PeerRequest = { id: string; replyTo: string; name: keyof Answers; args: readonly string[] };
-type Reply = { id: string; value?: unknown; hasFailed?: true };
-type Waiting = { resolve: (value: unknown) => void; reject: (error: Error) => void };
-
-const requestTopic = (processId: string): string => `rooms-question:${processId}`;
-const replyTopic = (requester: string): string => `rooms-reply:${requester}`;
+const requestTopic = (processId: string): string => `rooms-of:${processId}`;
 
 const silent = (): DomainError =>
   new DomainError("SERVICE_UNAVAILABLE", `The process did not answer within ${RESPONSE_TIMEOUT_MS} ms`, {
@@ -194,82 +183,17 @@ const silent = (): DomainError =>
     retryAfterSeconds: 1,
   });
 
-const answerRequest = (answers: Answers, { name, args }: PeerRequest): unknown =>
+const answerRequest = (answers: Answers, name: keyof Answers, args: readonly string[]): unknown =>
   (answers[name] as (...given: readonly string[]) => unknown)(...args);
 
 /** Answers requests of other processes about the rooms of this one. @returns a function that stops it */
-export const answerPeerRequests = (app: App, version: string): Promise<() => void> => {
+export const answerPeerRequests = async (app: App, version: string): Promise<() => void> => {
   const answers = answersOf(app, version);
-  return app.topics.subscribe(requestTopic(matchMaker.processId), (request: PeerRequest) => {
-    const { id, replyTo } = request;
-    if (!Object.hasOwn(answers, request.name)) return;
-    let reply: Reply;
-    try {
-      reply = { id, value: answerRequest(answers, request) };
-    } catch (err) {
-      app.log.error({ err, question: request.name }, "what a process asked could not be answered");
-      reply = { id, hasFailed: true };
-    }
-    app.topics.publish(replyTopic(replyTo), reply);
-  });
+  const { presence, processId } = matchMaker;
+  const topic = requestTopic(processId);
+  await subscribeIPC(presence, topic, (name, args) => answerRequest(answers, name as keyof Answers, args));
+  return () => void presence.unsubscribe(topic);
 };
-
-/** Sends requests to the processes that hold rooms, including this one. */
-class PeerRequester {
-  readonly #topics: App["topics"];
-  readonly #answers: Answers;
-  readonly #id = newId();
-  readonly #waiting = new Map<string, Waiting>();
-  #listening: Promise<unknown> | undefined;
-
-  constructor(app: Pick<App, "config" | "clock" | "topics">, version: string) {
-    this.#topics = app.topics;
-    this.#answers = answersOf(app, version);
-  }
-
-  /** @throws DomainError SERVICE_UNAVAILABLE PROCESS_SILENT */
-  async request<K extends keyof Answers>(
-    processId: string,
-    name: K,
-    ...args: Parameters<Answers[K]>
-  ): Promise<ReturnType<Answers[K]>> {
-    if (processId === matchMaker.processId)
-      return answerRequest(this.#answers, { id: "", replyTo: "", name, args }) as ReturnType<Answers[K]>;
-    const id = newId();
-    let timer: NodeJS.Timeout | undefined;
-    const answered = new Promise<unknown>((resolve, reject) => {
-      this.#waiting.set(id, { resolve, reject });
-      timer = setTimeout(() => reject(silent()), RESPONSE_TIMEOUT_MS);
-    });
-    void this.#listen().then(
-      () => this.#topics.publish(requestTopic(processId), { id, replyTo: this.#id, name, args }),
-      // The timeout reports it.
-      () => undefined,
-    );
-    try {
-      return (await answered) as ReturnType<Answers[K]>;
-    } finally {
-      clearTimeout(timer);
-      this.#waiting.delete(id);
-    }
-  }
-
-  #listen(): Promise<unknown> {
-    this.#listening ??= this.#topics
-      .subscribe(replyTopic(this.#id), (reply: Reply) => this.#receive(reply))
-      .catch((error: unknown) => {
-        this.#listening = undefined;
-        throw error;
-      });
-    return this.#listening;
-  }
-
-  #receive({ id, value, hasFailed }: Reply): void {
-    const waiting = this.#waiting.get(id);
-    if (hasFailed) waiting?.reject(silent());
-    else waiting?.resolve(value);
-  }
-}
 
 /** The listing field that holds the room's subject. */
 const SUBJECTS: Record<RoomKind, string> = {
@@ -304,27 +228,25 @@ const unreadable = (): DomainError =>
     retryAfterSeconds: 1,
   });
 
-const valueOf = (room: ListedRoom, sort: ListedRoomQuery["sort"]): number | string => room[sort];
-
 const inOrder =
   ({ sort, order }: ListedRoomQuery) =>
   (a: ListedRoom, b: ListedRoom): number => {
-    const [x, y] = [valueOf(a, sort), valueOf(b, sort)];
+    const [x, y] = [a[sort], b[sort]];
     if (x === y) return a.roomId < b.roomId ? -1 : 1;
     return x < y === (order === "asc") ? -1 : 1;
   };
 
-type Parts = Pick<App, "config" | "clock" | "peers" | "topics" | "log">;
+type Parts = Pick<App, "config" | "clock" | "peers" | "log">;
 
 class RoomWatch implements LiveRooms {
   readonly #parts: Parts;
   readonly #listing: Listing;
-  readonly #peers: PeerRequester;
+  readonly #answers: Answers;
 
   constructor(parts: Parts, listing: Listing, version: string) {
     this.#parts = parts;
     this.#listing = listing;
-    this.#peers = new PeerRequester(parts, version);
+    this.#answers = answersOf(parts, version);
   }
 
   async list(query: ListedRoomQuery): ReturnType<LiveRooms["list"]> {
@@ -352,31 +274,47 @@ class RoomWatch implements LiveRooms {
 
   async inspect(roomId: string): ReturnType<LiveRooms["inspect"]> {
     const room = await this.#find(roomId);
-    const content = await this.#peers.request(room.processId, "inspect", roomId);
+    const content = await this.#ask(room.processId, "inspect", roomId);
     if (!content) throw notFound("Room");
     return { ...room, ...content };
   }
 
   async findSession(roomId: string, sessionId: string): ReturnType<LiveRooms["findSession"]> {
     const room = await this.#find(roomId);
-    const session = await this.#peers.request(room.processId, "session", roomId, sessionId);
+    const session = await this.#ask(room.processId, "session", roomId, sessionId);
     if (!session) throw notFound("Session");
     return { room, session };
   }
 
   async disconnect(roomId: string, sessionId: string): Promise<boolean> {
     const { processId } = await this.#find(roomId);
-    return this.#peers.request(processId, "disconnect", roomId, sessionId);
+    return this.#ask(processId, "disconnect", roomId, sessionId);
   }
 
   async processes(page: PageQuery): ReturnType<LiveRooms["processes"]> {
     const offset = offsetOf(page);
     const ids = (await this.#read(() => this.#living())).toSorted((a, b) => (a < b ? -1 : 1));
     const processes = ids.slice(offset, offset + page.limit).map(async (processId) => {
-      const facts = await this.#peers.request(processId, "describe").catch(() => null);
+      const facts = await this.#ask(processId, "describe").catch(() => null);
       return { processId, facts };
     });
     return { processes: await Promise.all(processes), total: ids.length, isEstimated: false };
+  }
+
+  /** Asks the process that holds a room, which may be this one. @throws DomainError PROCESS_SILENT */
+  async #ask<K extends keyof Answers>(
+    processId: string,
+    name: K,
+    ...args: Parameters<Answers[K]>
+  ): Promise<ReturnType<Answers[K]>> {
+    if (processId === matchMaker.processId)
+      return answerRequest(this.#answers, name, args) as ReturnType<Answers[K]>;
+    const topic = requestTopic(processId);
+    try {
+      return await requestFromIPC(matchMaker.presence, topic, name, args, RESPONSE_TIMEOUT_MS);
+    } catch {
+      throw silent();
+    }
   }
 
   async #find(roomId: string): Promise<ListedRoom> {

@@ -10,13 +10,13 @@ import { LOBBIES_FILTER_MAX_BYTES, LOBBIES_SHOWN_MAX } from "../domain/social/lo
 import { lobbiesTopic } from "../domain/kernel/topics.ts";
 import { refuseHostile } from "../domain/kernel/hostile-json.ts";
 import { createPlayerAuthentication, parse, pinOptions } from "./authenticate.ts";
-import { gameRoom, source, type Source, transactIn } from "./mirror-room.ts";
-import { LOBBIES_SHARDS, lobbiesRoomId } from "./room-ids.ts";
-import { openRefreshedRoomsOf, RefreshedRoom, type RefreshSlots } from "./refreshed-room.ts";
-import { assignChanged, syncMap } from "./chat-room.ts";
+import { gameRoom, source, type Source, transactIn, assignChanged, syncMap } from "./mirror-room.ts";
+import { openRefreshedRoomsOf, RefreshedRoom } from "./refreshed-room.ts";
 
 /** Maximum number of watchers in one room; further watchers get another room of the same list. */
 export const LOBBIES_WATCHERS_MAX = 500;
+/** Maximum number of rooms per list. */
+const LOBBIES_SHARDS = 32;
 /** Pause between two reads of a constantly changing list, in ms. */
 const REFRESH_PAUSE_MS = { min: 250, max: 2_500 } as const;
 
@@ -77,8 +77,8 @@ abstract class LobbiesRoom extends RefreshedRoom<LobbiesState> {
   }
 
   protected override shards() {
-    const idOf = (shard: number): string => lobbiesRoomId(this.#query, shard);
-    return { idOf, count: LOBBIES_SHARDS, what: "list of lobbies" };
+    const { projectId, mode, filter } = this.#query;
+    return { subject: ["lobbies", projectId, mode, filter], count: LOBBIES_SHARDS, what: "list of lobbies" };
   }
 
   protected override welcome(): void {}
@@ -110,13 +110,12 @@ const filterOf = (metadata: Json | undefined): string => {
 };
 
 /** Creates the room `lobbies` of an application. */
-export const lobbiesRoom = (app: App, slots: RefreshSlots) => {
+export const lobbiesRoom = (app: App) => {
   const authenticated = createPlayerAuthentication(app);
   const open = openRefreshedRoomsOf(app, "lists of lobbies");
   const room = class extends LobbiesRoom {
     protected readonly app = app;
     protected readonly open = open;
-    protected readonly slots = slots;
 
     static override async onAuth(token: string, options: object, context: AuthContext): Promise<unknown> {
       const principal = await authenticated(token, context);

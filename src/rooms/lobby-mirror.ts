@@ -20,57 +20,23 @@ import {
   type LobbyRef,
   readLobbyVersions,
 } from "../domain/social/lobbies/commands.ts";
-import { assignChanged, syncMap } from "./chat-room.ts";
-import { openRoomsOf, type Ticker } from "./mirror-room.ts";
-import { lobbyRoomId } from "./room-ids.ts";
+import { openRoomsOf, assignChanged, syncMap } from "./mirror-room.ts";
+import { Coalescer, type Ticker } from "./pace.ts";
 
 /** An open room of a lobby. */
-export type LobbyHere = {
-  readonly roomId: string;
+export type OpenLobby = {
   readonly ref: LobbyRef;
   /** Takes the version that was read; undefined for a lobby that no longer exists. */
   look(version: number | undefined): void;
-  /** Whether the lobby is open and shows the player in it. */
-  hasMember(playerId: string): boolean;
-  /** Shows a change that a join of this process has committed. */
-  apply(change: LobbyChange): void;
 };
 
 /** Compares the open rooms of lobbies with the database: one query for all of this process. */
-export const openLobbiesOf = (app: App): Ticker<LobbyHere> =>
-  openRoomsOf<LobbyHere>(app, "lobby rooms", async (rooms) => {
+export const openLobbiesOf = (app: App): Ticker<OpenLobby> =>
+  openRoomsOf<OpenLobby>(app, "lobby rooms", async (rooms) => {
     const refs = rooms.map(({ ref }) => ref);
     const versions = await app.transact((work) => readLobbyVersions(work, refs));
     for (const room of rooms) room.look(versions.get(room.ref.lobbyId));
   });
-
-/** The lobbies that rooms of this process show: what joins need not read. */
-export class LobbiesHere {
-  readonly #rooms = new Map<string, LobbyHere>();
-
-  add(room: LobbyHere): void {
-    this.#rooms.set(room.roomId, room);
-  }
-
-  /** Does nothing for a room in whose place another one is shown. */
-  remove(room: LobbyHere): void {
-    if (this.#rooms.get(room.roomId) === room) this.#rooms.delete(room.roomId);
-  }
-
-  /** Whether a room shows the player as a member; the domain has the last word when the socket opens. */
-  hasMember(ref: LobbyRef, playerId: string): boolean {
-    return this.#roomOf(ref)?.hasMember(playerId) ?? false;
-  }
-
-  /** Shows a change at once, where there is a room. */
-  show(ref: LobbyRef, change: LobbyChange): void {
-    this.#roomOf(ref)?.apply(change);
-  }
-
-  #roomOf({ projectId, lobbyId }: LobbyRef): LobbyHere | undefined {
-    return this.#rooms.get(lobbyRoomId(projectId, lobbyId));
-  }
-}
 
 export type Change = (work: Work) => Promise<LobbyChange | undefined>;
 
@@ -293,34 +259,8 @@ export const showLobby = (state: LobbyState, lobby: LobbyView): void => {
   syncMap(state.members, members, () => new LobbyMemberState());
 };
 
-/** Runs the operations of one room one after another, in the order they were requested. */
-export class SerialQueue {
-  #last: Promise<unknown> = Promise.resolve();
-  #waiting = 0;
-
-  /** Number of operations that have not ended yet. */
-  get waiting(): number {
-    return this.#waiting;
-  }
-
-  /** Resolves or rejects as `run` does, after all earlier operations have ended. */
-  async run<T>(run: () => Promise<T>): Promise<T> {
-    this.#waiting += 1;
-    const before = this.#last;
-    const turn = before.then(run);
-    this.#last = turn.catch(() => undefined);
-    try {
-      return await turn;
-    } finally {
-      this.#waiting -= 1;
-    }
-  }
-}
-
 /** Maximum number of versions whose occurrences a room remembers as reported. */
 const VERSIONS_KEPT_MAX = 500;
-/** Delay before a failed read is retried. */
-const READ_RETRY_MS = 1_000;
 
 type LobbyMirrorParts = {
   /** Reads the whole lobby as it is committed. */
@@ -346,10 +286,11 @@ export class LobbyMirror {
   #silentUpTo = 0;
   #version = 0;
   #expected = 0;
-  #isReading = false;
+  readonly #reading: Coalescer;
 
   constructor(parts: LobbyMirrorParts) {
     this.#parts = parts;
+    this.#reading = new Coalescer({ ...parts, everyMs: () => 0, run: () => this.#readExpected() });
   }
 
   /** The version shown; 0 before the first. */
@@ -380,23 +321,15 @@ export class LobbyMirror {
   /** Notes that the lobby has reached `version`. */
   expect(version: number): void {
     this.#expected = Math.max(this.#expected, version);
-    if (this.#version === 0 || this.#expected <= this.#version || this.#isReading) return;
-    this.#isReading = true;
-    this.#parts.later(0, async () => {
-      let retryMs = 0;
-      try {
-        const wanted = this.#expected;
-        await this.refresh();
-        // A version is announced after its commit, so one that this read does not know never will be.
-        if (this.#expected === wanted) this.#expected = this.#version;
-      } catch (error) {
-        this.#parts.onError(error);
-        retryMs = READ_RETRY_MS;
-      } finally {
-        this.#isReading = false;
-      }
-      if (this.#expected > this.#version) this.#parts.later(retryMs, () => this.expect(this.#expected));
-    });
+    if (this.#version > 0 && this.#expected > this.#version) this.#reading.soon();
+  }
+
+  async #readExpected(): Promise<void> {
+    const wanted = this.#expected;
+    if (wanted <= this.#version) return;
+    await this.refresh();
+    // A version is announced after its commit, so one that this read does not know never will be.
+    if (this.#expected === wanted) this.#expected = this.#version;
   }
 
   /** Reads the lobby again, at once. */

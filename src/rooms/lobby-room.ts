@@ -2,7 +2,7 @@ import { type AuthContext, matchMaker } from "@colyseus/core";
 import { StateView } from "@colyseus/schema";
 import { z } from "zod";
 import type { App } from "../app.ts";
-import { RateLimited } from "../domain/accounts/rate-limits/limiter.ts";
+import { Bulkhead } from "../domain/kernel/bulkhead.ts";
 import { DomainError, forbidden, invalid, notFound } from "../domain/kernel/errors.ts";
 import { type LobbyChange, type LobbyView, type Occurrence } from "../domain/kernel/events/social-views.ts";
 import { type LobbyNotice, type LobbySignal, lobbyTopic, signalTopic } from "../domain/kernel/topics.ts";
@@ -47,17 +47,16 @@ import {
 import {
   type Absence,
   type Change,
-  LobbiesHere,
-  type LobbyHere,
   LobbyMirror,
   LobbyPresence,
   LobbyState,
   openLobbiesOf,
-  SerialQueue,
+  type OpenLobby,
   showLobby,
 } from "./lobby-mirror.ts";
 import { CLOSE, live } from "./messages.ts";
-import { gameRoom, MirrorRoom, readIn, source, type Source, type Ticker, transactIn } from "./mirror-room.ts";
+import { gameRoom, MirrorRoom, readIn, source, type Source, transactIn } from "./mirror-room.ts";
+import { Rate, type Ticker } from "./pace.ts";
 import { lobbyRoomId } from "./room-ids.ts";
 
 /**
@@ -92,7 +91,7 @@ const Entry = z
   );
 type Entry = z.output<typeof Entry>;
 
-type Entering = { app: App; here: LobbiesHere; projectId: string; playerId: string };
+type Entering = { app: App; projectId: string; playerId: string };
 
 /** Reads the requested entry from a client's join options. @throws DomainError VALIDATION_ERROR */
 const readEntry = (options: object): Entry => {
@@ -107,14 +106,10 @@ const readEntry = (options: object): Entry => {
  * @throws DomainError as the same operation of the API does; FORBIDDEN PLAYER_TOKEN_REQUIRED for a console
  * user who wants more than to watch
  */
-const enterLobby = async (
-  app: App,
-  principal: Principal,
-  { entry, here }: { entry: Entry; here: LobbiesHere },
-): Promise<string> => {
+const enterLobby = async (app: App, principal: Principal, entry: Entry): Promise<string> => {
   const { projectId, playerId } = principal;
   if (playerId === null) return (await find(app, principal, entry)).lobbyId;
-  const entering = { app, here, projectId, playerId };
+  const entering = { app, projectId, playerId };
   if (entry.create) return create(entering, entry.create);
   if (!entry.quickplay) return joinOne(entering, principal, entry);
   const wish = entry.quickplay;
@@ -122,9 +117,13 @@ const enterLobby = async (
   return shown(entering, change);
 };
 
-const shown = ({ here, projectId }: Entering, change: LobbyChange): string => {
+/** Returns the room of this process that shows a lobby: what joins need not read. */
+const roomHere = (projectId: string, lobbyId: string): LobbyRoom | undefined =>
+  matchMaker.getLocalRoomById(lobbyRoomId(projectId, lobbyId)) as LobbyRoom | undefined;
+
+const shown = ({ projectId }: Entering, change: LobbyChange): string => {
   const { id: lobbyId } = change.lobby;
-  here.show({ projectId, lobbyId }, change);
+  roomHere(projectId, lobbyId)?.apply(change);
   return lobbyId;
 };
 
@@ -137,9 +136,10 @@ const create = async ({ app, projectId, playerId }: Entering, body: NewLobby): P
 
 /** Makes the player a member; for a player who is one already, the join only adds a socket. */
 const joinOne = async (entering: Entering, principal: Principal, entry: Entry): Promise<string> => {
-  const { app, here, projectId, playerId } = entering;
+  const { app, projectId, playerId } = entering;
   const named = entry.lobbyId?.toLowerCase();
-  if (named !== undefined && here.hasMember({ projectId, lobbyId: named }, playerId)) return named;
+  // The domain has the last word when the socket opens.
+  if (named !== undefined && roomHere(projectId, named)?.hasMember(playerId)) return named;
   const { lobbyId, isMember, hasPasscode } = await find(app, principal, entry);
   if (isMember) return lobbyId;
   const { passcode, asSpectator, data } = entry;
@@ -172,8 +172,6 @@ const find = async (
   return { ...door, lobbyId: door.lobbyId };
 };
 
-const SECOND_MS = 1_000;
-
 const SignalBody = z.object({
   to: z
     .union([z.uuid().toLowerCase(), z.array(z.uuid().toLowerCase()).min(1).max(SIGNAL_TO_MAX)])
@@ -184,32 +182,17 @@ const SignalBody = z.object({
   }),
 });
 
-/** Counts the signals of each member of one room. */
-export class SignalRate {
-  readonly #counts = new Map<string, { sinceMs: number; count: number }>();
+const tooManySignals = (): DomainError =>
+  new DomainError(
+    "RATE_LIMITED",
+    `more than ${SIGNALS_PER_SECOND_MAX} signals in a second; try again in 1 second`,
+    { reason: "SIGNALS_PER_SECOND", retryAfterSeconds: 1 },
+  );
 
-  /** @throws DomainError RATE_LIMITED beyond SIGNALS_PER_SECOND_MAX */
-  count(playerId: string, nowMs: number): void {
-    const held = this.#counts.get(playerId);
-    const current = held && nowMs - held.sinceMs < SECOND_MS ? held : { sinceMs: nowMs, count: 0 };
-    this.#counts.set(playerId, current);
-    current.count += 1;
-    if (current.count <= SIGNALS_PER_SECOND_MAX) return;
-    const state = {
-      isAllowed: false,
-      limit: SIGNALS_PER_SECOND_MAX,
-      remaining: 0,
-      windowSeconds: 1,
-      resetAtMs: current.sinceMs + SECOND_MS,
-    };
-    const message = `more than ${SIGNALS_PER_SECOND_MAX} signals in a second`;
-    throw new RateLimited("SIGNALS_PER_SECOND", message, state, nowMs);
-  }
-
-  forget(playerId: string): void {
-    this.#counts.delete(playerId);
-  }
-}
+const tooManyRequests = (): DomainError => {
+  const retry = { retryAfterSeconds: 1 };
+  return new DomainError("SERVICE_UNAVAILABLE", "too many requests in this lobby: try again", retry);
+};
 
 /** How long a room stays open after its lobby has ended. */
 const CLOSED_KEPT_MS = 10 * 60_000;
@@ -224,9 +207,8 @@ const RoomOptions = z.object({ projectId: z.uuid(), lobbyId: z.uuid() });
  * Room `lobby`: one lobby, for its members and for watching console users. A mirror: every change is
  * committed by the domain before it is shown, by this room or by any other writer.
  */
-abstract class LobbyRoom extends MirrorRoom<LobbyState> implements LobbyHere {
-  protected abstract override readonly open: Ticker<LobbyHere>;
-  protected abstract readonly here: LobbiesHere;
+abstract class LobbyRoom extends MirrorRoom<LobbyState> implements OpenLobby {
+  protected abstract override readonly open: Ticker<OpenLobby>;
   protected override readonly stateBytes = 8_192;
   override state = new LobbyState();
   override maxClients = LOBBY_SOCKETS_MAX;
@@ -234,8 +216,9 @@ abstract class LobbyRoom extends MirrorRoom<LobbyState> implements LobbyHere {
   #isDisposed = false;
   #countdown = "";
   readonly #kicked = new Set<string>();
-  readonly #queue = new SerialQueue();
-  readonly #rate = new SignalRate();
+  /** Changes are committed one after another. */
+  readonly #queue = new Bulkhead({ ofAll: { slots: 1 }, refusal: tooManyRequests });
+  readonly #signals = new Rate(SIGNALS_PER_SECOND_MAX, 1_000);
   readonly #presence = new LobbyPresence({
     ref: () => this.ref,
     commit: (run) => this.#change(run),
@@ -268,8 +251,6 @@ abstract class LobbyRoom extends MirrorRoom<LobbyState> implements LobbyHere {
 
   protected override async load(): Promise<void> {
     this.#mirror.start(await this.#read());
-    this.here.add(this);
-    this.onceDisposed(() => this.here.remove(this));
     this.later(ABSENT_AFTER_MS, () => this.#reportAbsent());
   }
 
@@ -280,10 +261,12 @@ abstract class LobbyRoom extends MirrorRoom<LobbyState> implements LobbyHere {
     this.#reportPresent();
   }
 
+  /** Whether the lobby is open and shows the player in it. */
   hasMember(playerId: string): boolean {
     return this.state.status !== "CLOSED" && this.#isMember(playerId);
   }
 
+  /** Shows a change that a join of this process has committed. */
   apply(change: LobbyChange): void {
     if (!this.#isDisposed) this.#mirror.apply(change);
   }
@@ -319,10 +302,8 @@ abstract class LobbyRoom extends MirrorRoom<LobbyState> implements LobbyHere {
     const command: LobbyCommand = LOBBY_COMMANDS[name];
     const given = parse(command.body, asJson(raw));
     const body = command.prepare ? await command.prepare(this.app.passwords, given) : given;
-    if (this.#queue.waiting >= REQUESTS_WAITING_MAX) {
-      const retry = { retryAfterSeconds: 1 };
-      throw new DomainError("SERVICE_UNAVAILABLE", "too many requests in this lobby: try again", retry);
-    }
+    // One more is under way.
+    if (this.#queue.waiting + 1 >= REQUESTS_WAITING_MAX) throw tooManyRequests();
     const run = () => this.#change((work) => command.run(work, this.ref, { kind: "PLAYER", playerId }, body));
     await (name === "lobby.leave" ? this.#presence.leave(playerId, run) : run());
     // Deferred: the request that caused it is answered first.
@@ -333,7 +314,9 @@ abstract class LobbyRoom extends MirrorRoom<LobbyState> implements LobbyHere {
   #signal(client: LiveClient, raw: unknown): { id: string } {
     const from = this.#playerOf(client);
     const { to, payload } = parse(SignalBody, asJson(raw));
-    this.#rate.count(from, this.app.clock().getTime());
+    // Members keep their entry, whatever their sockets.
+    const sender = this.state.members.get(from) ?? client;
+    if (!this.#signals.take(sender, this.app.clock().getTime())) throw tooManySignals();
     const id = newId();
     const signal: LobbySignal = { id, from, to: to ?? null, payload: payload as LobbySignal["payload"] };
     this.app.topics.publish(signalTopic(this.ref.projectId, this.ref.lobbyId), signal);
@@ -369,7 +352,7 @@ abstract class LobbyRoom extends MirrorRoom<LobbyState> implements LobbyHere {
 
   /** Commits a change after all earlier ones, and shows it. */
   #change(run: Change): Promise<void> {
-    return this.#queue.run(async () => {
+    return this.#queue.run("", async () => {
       const change = await transactIn(this.app, this.ref.projectId)(run);
       if (change && !this.#isDisposed) this.#mirror.apply(change);
     });
@@ -378,7 +361,6 @@ abstract class LobbyRoom extends MirrorRoom<LobbyState> implements LobbyHere {
   async #forget(client: LiveClient, absence: Absence): Promise<void> {
     const playerId = this.#presence.depart(client.sessionId);
     if (playerId === undefined) return;
-    this.#rate.forget(playerId);
     // Clients of a stopping process return through another one; settleOrphans() handles those who do not.
     if (matchMaker.state === matchMaker.MatchMakerState.SHUTTING_DOWN) return;
     if (this.state.status === "CLOSED") return;
@@ -451,18 +433,16 @@ abstract class LobbyRoom extends MirrorRoom<LobbyState> implements LobbyHere {
 export const lobbyRoom = (app: App) => {
   const requirePlayer = createPlayerCheck(app);
   const open = openLobbiesOf(app);
-  const here = new LobbiesHere();
   const room = class extends LobbyRoom {
     protected readonly app = app;
     protected readonly open = open;
-    protected readonly here = here;
 
     static override async onAuth(token: string, options: object, context: AuthContext): Promise<unknown> {
       const principal = await authenticate(app, token, context);
       const entry = readEntry(options);
       // The others look at the player with the lobby.
       if (entry.create ?? entry.quickplay) await requirePlayer(principal);
-      const lobbyId = await enterLobby(app, principal, { entry, here });
+      const lobbyId = await enterLobby(app, principal, entry);
       pinOptions(options, z.object({}), { projectId: principal.projectId, lobbyId });
       return principal;
     }

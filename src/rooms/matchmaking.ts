@@ -19,13 +19,12 @@ import {
   unauthorized,
 } from "../domain/kernel/errors.ts";
 import { MATCHMAKE_BODY_LIMIT } from "../domain/kernel/limits.ts";
-import { outageOf, type ThrottledWarning, throttledWarnings } from "../domain/kernel/outages.ts";
+import { outageOf } from "../domain/kernel/outages.ts";
 import { requestIdFrom } from "../domain/kernel/ids.ts";
-import { Bulkhead } from "../domain/kernel/bulkhead.ts";
-import { asOneJoin, type Listing, openRooms } from "./admission.ts";
+import { asOneJoin, type Gate } from "./admission.ts";
 import { authenticate, errorObject, INTERNAL_ERROR, parse, verifyToken, withReason } from "./authenticate.ts";
+import type { ListingRepair } from "./listing.ts";
 import type { LiveRoom, SeatHolder } from "./live-room.ts";
-import { tickAll } from "./mirror-room.ts";
 import { seatForOldSdk } from "./sockets.ts";
 
 /** Returns the custom domain that a request came by. @throws FORBIDDEN HTTPS_REQUIRED for plain HTTP */
@@ -56,181 +55,6 @@ export const refusedByHost = async (app: App, request: IncomingMessage): Promise
     return 503;
   }
 };
-
-type GateLimits = {
-  /** Maximum number of concurrent tasks of a tenant and of all, each no longer than `workMaxMs`. */
-  activeMax: { ofOwner: number; ofProcess: number };
-  workMaxMs: number;
-  /** Maximum number of waiting tasks of a tenant, each no longer than `waitMaxMs`. */
-  waitingMax: number;
-  waitMaxMs: number;
-};
-
-const tooMany = (): DomainError => retryLater("too many joins at once: try again", "SERVER_BUSY");
-const tooLate = (): DomainError => retryLater("the room did not answer in time", "NOT_READY");
-const stopping = (): DomainError => retryLater("the server is stopping", "NOT_READY");
-
-/**
- * Limits concurrent joins, of each tenant to a part of them, so that a crowd of one tenant's players does not
- * keep others waiting. Further joins wait in a queue; those beyond the queue's limit are refused.
- */
-export class Gate {
-  readonly #slots: Bulkhead;
-  #waiting = 0;
-  readonly #workMaxMs: number;
-  readonly #closed = new AbortController();
-
-  constructor({ activeMax, workMaxMs, waitingMax, waitMaxMs }: GateLimits) {
-    this.#slots = new Bulkhead({
-      ofKey: { slots: activeMax.ofOwner, waiting: waitingMax },
-      ofAll: { slots: activeMax.ofProcess },
-      waitMaxMs,
-      refusal: tooMany,
-    });
-    this.#workMaxMs = workMaxMs;
-  }
-
-  get waiting(): number {
-    return this.#waiting;
-  }
-
-  /**
-   * Runs a task of a tenant when there is capacity. A task that exceeds its time is no longer awaited, but
-   * continues.
-   * @throws DomainError SERVICE_UNAVAILABLE SERVER_BUSY, NOT_READY
-   */
-  async pass<T>(tenantId: string, run: () => Promise<T>): Promise<T> {
-    let isWaiting = true;
-    const enter = (): void => {
-      if (isWaiting) this.#waiting--;
-      isWaiting = false;
-    };
-    this.#waiting++;
-    try {
-      const work = (): Promise<T> => {
-        enter();
-        return this.#within(run);
-      };
-      return await this.#slots.run(tenantId, work, this.#closed);
-    } finally {
-      enter();
-    }
-  }
-
-  /** Refuses all running and waiting tasks, and accepts no more. */
-  close(): void {
-    this.#closed.abort(stopping());
-  }
-
-  async #within<T>(run: () => Promise<T>): Promise<T> {
-    const { signal } = this.#closed;
-    signal.throwIfAborted();
-    const { promise, resolve, reject } = Promise.withResolvers<T>();
-    const timer = setTimeout(() => reject(tooLate()), this.#workMaxMs);
-    const onClosed = (): void => reject(signal.reason);
-    signal.addEventListener("abort", onClosed);
-    run().then(resolve, reject);
-    return promise.finally(() => {
-      clearTimeout(timer);
-      signal.removeEventListener("abort", onClosed);
-    });
-  }
-}
-
-/** How often the listings of this process are compared with its rooms. */
-const CHECK_EVERY_MS = 5_000;
-/** Delay before a failed check is retried, for example while Redis is unavailable. */
-const RETRY_MS = 1_000;
-/** After a loss, joins wait this long until all processes have listed their rooms again. */
-const SETTLE_MS = 1_500;
-
-/** Keeps this process's room listings consistent with its actual rooms. */
-export class ListingRepair {
-  readonly #app: App;
-  readonly #listing: Listing;
-  readonly #warn: ThrottledWarning;
-  #timer: NodeJS.Timeout | undefined;
-  #retry: NodeJS.Timeout | undefined;
-  #settledAtMs = 0;
-  #isChecking = false;
-  #isAgain = false;
-  #isStopped = false;
-
-  constructor(app: App, listing: Listing) {
-    this.#app = app;
-    this.#listing = listing;
-    this.#warn = throttledWarnings(app.log);
-  }
-
-  start(): void {
-    if (this.#listing.ownIds) this.#timer = setInterval(() => void this.#check(), CHECK_EVERY_MS).unref();
-  }
-
-  stop(): void {
-    this.#isStopped = true;
-    clearInterval(this.#timer);
-    clearTimeout(this.#retry);
-  }
-
-  /** Whether a room without a listing can be assumed not to exist. */
-  get isSettled(): boolean {
-    return performance.now() >= this.#settledAtMs;
-  }
-
-  /** Called when Redis was unavailable, came back empty, or took this process for dead. */
-  onLost(): void {
-    this.#settledAtMs = performance.now() + SETTLE_MS;
-    this.#app.peers?.resubscribe();
-    void this.#check();
-    tickAll();
-    // Requests anything that was published before the subscriptions were back.
-    setTimeout(tickAll, SETTLE_MS).unref();
-  }
-
-  async #check(): Promise<void> {
-    if (this.#isChecking) {
-      this.#isAgain = true;
-      return;
-    }
-    this.#isChecking = true;
-    try {
-      do {
-        this.#isAgain = false;
-        await this.#repair();
-      } while (this.#isAgain);
-    } catch (err) {
-      this.#warn(err, "the listing of rooms could not be checked");
-      clearTimeout(this.#retry);
-      if (!this.#isStopped) this.#retry = setTimeout(() => void this.#check(), RETRY_MS).unref();
-    } finally {
-      this.#isChecking = false;
-    }
-  }
-
-  /**
-   * Lists unlisted rooms and removes listings of rooms that are gone; a room whose id another process has
-   * taken meanwhile yields to that one.
-   */
-  async #repair(): Promise<void> {
-    const { log, metrics } = this.#app;
-    const own = await this.#listing.ownIds!();
-    const open = openRooms();
-    const here = new Set(open.map(({ roomId }) => roomId));
-    for (const roomId of own) if (!here.has(roomId)) await this.#listing.remove(roomId);
-    const unlisted = open.filter(({ roomId }) => !own.has(roomId));
-    if (unlisted.length === 0 || matchMaker.state !== matchMaker.MatchMakerState.READY) return;
-    await matchMaker.restoreMissingRoomCaches();
-    const listed = await this.#listing.findByIds(unlisted.map(({ roomId }) => roomId));
-    for (const room of unlisted) {
-      const holder = listed.get(room.roomId)?.processId;
-      if (holder === matchMaker.processId) metrics.roomsRestored.inc();
-      if (holder === undefined || holder === matchMaker.processId) continue;
-      metrics.twinsClosed.inc();
-      log.info({ room: room.roomName, roomId: room.roomId, holder }, "another process has this room");
-      room.onBeforeShutdown();
-    }
-  }
-}
 
 /** Methods that the SDK may call: a room is never created or entered by its id. */
 export const METHODS = ["joinOrCreate", "reconnect"] as const;

@@ -1,8 +1,10 @@
 import { defineRoom, type RegisteredHandler } from "@colyseus/core";
+import type { MapSchema } from "@colyseus/schema";
 import type { App } from "../app.ts";
 import { type Read, readBy } from "../domain/kernel/read.ts";
 import type { RowScope, Transact } from "../domain/kernel/work.ts";
 import { LiveRoom, logFailure } from "./live-room.ts";
+import { createTicker, type Ticker } from "./pace.ts";
 
 /** A kind of room, as core and the admission of joins know it. */
 export type GameRoom = {
@@ -32,56 +34,6 @@ export const transactIn = ({ transactAs }: App, projectId: string): Transact =>
 /** Single statements that see as much. */
 export const readIn = (app: App, projectId: string): Read =>
   app.readAs?.(scopeOf(projectId)) ?? readBy(transactIn(app, projectId));
-
-/** Items of this process that are checked together, at an interval, while there are any. */
-export type Ticker<T> = { add(item: T): void; remove(item: T): void; count(): number };
-
-type TickerParts<T> = {
-  everyMs: number;
-  run(items: readonly T[]): Promise<void>;
-  onError: (error: unknown) => void;
-};
-
-const all = new Set<() => void>();
-
-/** Runs all tickers now, after a time in which messages may have been lost. */
-export const tickAll = (): void => {
-  for (const tick of all) tick();
-};
-
-/** Runs never overlap: a slow one skips the ticks it misses. */
-const createTicker = <T>({ everyMs, run, onError }: TickerParts<T>): Ticker<T> => {
-  const items = new Set<T>();
-  let timer: NodeJS.Timeout | undefined;
-  let isRunning = false;
-  const tick = async (): Promise<void> => {
-    if (isRunning) return;
-    isRunning = true;
-    try {
-      await run([...items]);
-    } catch (error) {
-      onError(error);
-    } finally {
-      isRunning = false;
-    }
-  };
-  const tickNow = () => void tick();
-  return {
-    add: (item) => {
-      items.add(item);
-      all.add(tickNow);
-      timer ??= setInterval(() => void tick(), everyMs).unref();
-    },
-    remove: (item) => {
-      items.delete(item);
-      if (items.size > 0) return;
-      clearInterval(timer);
-      timer = undefined;
-      all.delete(tickNow);
-    },
-    count: () => items.size,
-  };
-};
 
 /** How often open rooms are compared with the database, in case a message was lost, in ms. */
 export const REREAD_EVERY_MS = 5_000;
@@ -136,3 +88,29 @@ export abstract class MirrorRoom<S extends object> extends LiveRoom<S> {
     this.onceDisposed(() => this.open.remove(this));
   }
 }
+
+/** Sets only the fields that differ, so that nothing else is transmitted. @returns whether there were any */
+export const assignChanged = <T extends object>(target: T, values: Partial<T>): boolean => {
+  let isChanged = false;
+  for (const name of Object.keys(values) as (keyof T)[]) {
+    const value = values[name];
+    if (target[name] === value) continue;
+    target[name] = value as T[keyof T];
+    isChanged = true;
+  }
+  return isChanged;
+};
+
+/** Makes `map` hold exactly `rows`: existing entries are changed in place. */
+export const syncMap = <V extends object>(
+  map: MapSchema<V>,
+  rows: ReadonlyMap<string, Partial<V>>,
+  make: () => V,
+): void => {
+  for (const key of Array.from(map.keys())) if (!rows.has(key)) map.delete(key);
+  for (const [key, row] of rows) {
+    const held = map.get(key);
+    if (held) assignChanged(held, row);
+    else map.set(key, Object.assign(make(), row));
+  }
+};

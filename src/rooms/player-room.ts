@@ -17,7 +17,7 @@ import { type Grouped, grouped } from "../domain/kernel/flights.ts";
 import type { PlayerStatus } from "../domain/players/player.ts";
 import { projectPlans, readPlan } from "../domain/progression/plan.ts";
 import type { ShownPlayer } from "../domain/progression/players/show.ts";
-import { authenticate, type LiveClient, parse, pinOptions, refusalOf, ResyncRate } from "./authenticate.ts";
+import { authenticate, type LiveClient, parse, pinOptions, refusalOf } from "./authenticate.ts";
 import { CLOSE, HEARTBEAT_SECONDS, live, livePlayerMessage, SESSIONS_MAX, stateOf } from "./messages.ts";
 import {
   gameRoom,
@@ -27,9 +27,9 @@ import {
   REREAD_EVERY_MS,
   source,
   type Source,
-  type Ticker,
   transactIn,
 } from "./mirror-room.ts";
+import { ResyncRate, type Ticker } from "./pace.ts";
 import { submitQuestStep, SubmitRequest } from "./submit-step.ts";
 import { playerRoomId } from "./room-ids.ts";
 import { isBroken, OrderedStream, REPLAY_MAX, type StreamPage } from "./ordered-stream.ts";

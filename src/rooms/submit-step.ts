@@ -9,12 +9,7 @@ import {
   submitPlayerStep,
   submitShape,
 } from "../domain/economy/quests/submissions.ts";
-import {
-  answerOnce,
-  findResponse,
-  IDEMPOTENCY_KEY_MAX,
-  type KeyedRequest,
-} from "../domain/kernel/idempotency.ts";
+import { answerOnce, findResponse, IDEMPOTENCY_KEY_MAX } from "../domain/kernel/idempotency.ts";
 import type { Work } from "../domain/kernel/work.ts";
 import { projectPlans, readPlan } from "../domain/progression/plan.ts";
 
@@ -29,7 +24,6 @@ export const SubmitRequest = submitShape
   .extend({ quest: Name, step: Name, idempotencyKey: IdempotencyKey.optional() })
   .refine(...isOneThing);
 
-type Submitting = Omit<z.output<typeof SubmitRequest>, "idempotencyKey">;
 type PlayerRef = { projectId: string; playerId: string };
 
 /**
@@ -40,57 +34,33 @@ type PlayerRef = { projectId: string; playerId: string };
  */
 export const submitQuestStep = async (
   app: App,
-  player: PlayerRef,
+  { projectId, playerId }: PlayerRef,
   { idempotencyKey: key, ...submitting }: z.output<typeof SubmitRequest>,
 ): Promise<SubmitAnswer> => {
-  const { given, admit } = attempt(app, player, submitting);
-  const ref = { projectId: player.projectId, id: player.playerId };
+  const { limiter, clock, secretBox } = app;
+  const { quest: questRef, step: stepKey, ...body } = submitting;
+  const [ref, given] = [
+    { projectId, id: playerId },
+    { questRef, stepKey, body },
+  ];
+  const transact = transactIn(app, projectId);
+  const admit = (): Promise<void> => admitAttempt({ transact, limiter, clock }, ref, given);
   const run = (work: Work): Promise<SubmitAnswer> => submitPlayerStep(work, ref, given);
-  if (key !== undefined) return runOnce(app, player, { key, submitting, admit, run });
-  await admit();
-  return transactIn(app, player.projectId)(run);
-};
-
-const attempt = (
-  app: App,
-  { projectId, playerId }: PlayerRef,
-  { quest: questRef, step: stepKey, ...body }: Submitting,
-) => {
-  const given = { questRef, stepKey, body };
-  const { limiter, clock } = app;
-  const parts = { transact: transactIn(app, projectId), limiter, clock };
-  return { given, admit: () => admitAttempt(parts, { projectId, id: playerId }, given) };
-};
-
-type Once = {
-  key: string;
-  submitting: Submitting;
-  admit: () => Promise<void>;
-  run: (work: Work) => Promise<SubmitAnswer>;
-};
-
-/** Keys of a player are no other's; they are kept with those of the tenant. */
-const keyedRequest = (
-  { projectId, playerId }: PlayerRef,
-  tenantId: string,
-  { key, submitting }: Once,
-): KeyedRequest => {
+  if (key === undefined) {
+    await admit();
+    return transact(run);
+  }
+  const { tenantId } = await transact((work) => readPlan(work, projectId, projectPlans));
+  const transactAsTenant = app.transactAs({ role: "web", tenantId, projectIds: [projectId] });
   const fingerprint = createHash("sha256").update(JSON.stringify(submitting)).digest("hex");
-  return { scope: `player:${projectId}:${playerId}`, key, tenantId, fingerprint };
-};
-
-/** Runs a submission once for its key: the answer is stored in the transaction of the work. */
-const runOnce = async (app: App, player: PlayerRef, once: Once): Promise<SubmitAnswer> => {
-  const { secretBox } = app;
-  const { projectId } = player;
-  const { tenantId } = await transactIn(app, projectId)((work) => readPlan(work, projectId, projectPlans));
-  const transact = app.transactAs({ role: "web", tenantId, projectIds: [projectId] });
-  const request = keyedRequest(player, tenantId, once);
-  const known = await transact((work) => findResponse(work, { secretBox, request }));
+  // Keys of a player are no other's; they are kept with those of the tenant.
+  const request = { scope: `player:${projectId}:${playerId}`, key, tenantId, fingerprint };
+  const known = await transactAsTenant((work) => findResponse(work, { secretBox, request }));
   if (known) return known.body as SubmitAnswer;
-  await once.admit();
-  const made = await transact((work) =>
-    answerOnce(work, { secretBox, request }, async () => ({ status: 200, body: await once.run(work) })),
+  await admit();
+  // The answer is stored in the transaction of the work.
+  const made = await transactAsTenant((work) =>
+    answerOnce(work, { secretBox, request }, async () => ({ status: 200, body: await run(work) })),
   );
   return made.body;
 };

@@ -11,7 +11,7 @@ import type { Leaderboard } from "../../src/domain/progression/load-plan.ts";
 import { periodIdOf } from "../../src/domain/evaluation/boards/board.ts";
 import { TIES, type Ties } from "../../src/domain/evaluation/boards/ranks.ts";
 import { identifyPlayer } from "../../src/domain/progression/players/players.ts";
-import { createBoardReader, placeKey } from "../../src/rooms/refreshed-room.ts";
+import { createBoardReader, placeKey } from "../../src/rooms/leaderboard-room.ts";
 import { openDomain, openMemoryDatabase } from "../support/domain/domain.ts";
 import { madeOnce } from "../support/made.ts";
 

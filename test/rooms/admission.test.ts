@@ -3,9 +3,8 @@ import { randomUUID } from "node:crypto";
 import type { App } from "../../src/app.ts";
 import { PLAYER_SOCKETS_MAX } from "../../src/domain/kernel/limits.ts";
 import { initializeRoomCache } from "@colyseus/core";
-import { admitSocket, asOneJoin, maySpread } from "../../src/rooms/admission.ts";
-import { Gate } from "../../src/rooms/matchmaking.ts";
-import { gameRooms } from "../../src/rooms/rooms.ts";
+import { admitSocket, asOneJoin, Gate, maySpread } from "../../src/rooms/admission.ts";
+import { gameRooms } from "../../src/rooms/game-server.ts";
 import { startApp } from "../support/app/app.ts";
 
 describe("a crowd whose rooms other processes hold", () => {

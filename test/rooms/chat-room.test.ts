@@ -5,8 +5,8 @@ import { sql } from "kysely";
 import type { WebSocket } from "ws";
 import { type ChatMessage } from "../../src/domain/kernel/events/social-views.ts";
 import { chatTopic } from "../../src/domain/kernel/topics.ts";
-import { tickAll } from "../../src/rooms/mirror-room.ts";
-import { chatRoomId } from "../../src/rooms/room-ids.ts";
+import { tickAll } from "../../src/rooms/pace.ts";
+import { roomId } from "../../src/rooms/room-ids.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
 import { must } from "../support/http/client.ts";
@@ -268,7 +268,7 @@ describe("room chat", () => {
   const send = ({ room }: InChat, content: string, more: object = {}): Promise<ChatMessage> =>
     room.request("chat.send", { content, clientMsgId: randomUUID(), ...more });
   const cut = (channelId: string, { room }: InChat): void => {
-    const held = matchMaker.getLocalRoomById(chatRoomId(tenant.projectId, channelId, 0));
+    const held = matchMaker.getLocalRoomById(roomId("chat", tenant.projectId, channelId, 0));
     (held.clients.get(room.sessionId)!.ref as WebSocket).terminate();
   };
 

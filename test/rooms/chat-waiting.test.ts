@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { sendMessages } from "../../src/domain/social/chat/messages.ts";
-import { tickAll } from "../../src/rooms/mirror-room.ts";
+import { tickAll } from "../../src/rooms/pace.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { eventually } from "../support/eventually.ts";
 import { must } from "../support/http/client.ts";

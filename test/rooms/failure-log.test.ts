@@ -5,7 +5,8 @@ import { throttledWarnings } from "../../src/domain/kernel/outages.ts";
 import { notFound } from "../../src/domain/kernel/errors.ts";
 import { errorObject } from "../../src/rooms/authenticate.ts";
 import { logFailure } from "../../src/rooms/live-room.ts";
-import { openRoomsOf, tickAll } from "../../src/rooms/mirror-room.ts";
+import { openRoomsOf } from "../../src/rooms/mirror-room.ts";
+import { Coalescer, tickAll } from "../../src/rooms/pace.ts";
 
 const withCode = (code: string): Error => Object.assign(new Error("it failed"), { code });
 
@@ -55,5 +56,59 @@ describe("what a room has thrown", () => {
       lines.slice(1).map(({ level, msg }) => `${level} ${msg}`),
       ["50 room failed", "50 room failed"],
     );
+  });
+});
+
+describe("what a room does at intervals", () => {
+  type Timer = { delayMs: number; run: () => unknown };
+
+  /** A coalescer whose runs end when the test says so. */
+  const aCoalescer = () => {
+    const timers: Timer[] = [];
+    const runs: PromiseWithResolvers<void>[] = [];
+    const errors: unknown[] = [];
+    const coalescer = new Coalescer({
+      everyMs: () => 60_000,
+      run: () => {
+        runs.push(Promise.withResolvers<void>());
+        return runs.at(-1)!.promise;
+      },
+      later: (delayMs, run) => void timers.push({ delayMs, run }),
+      onError: (error) => void errors.push(error),
+    });
+    return { coalescer, timers, runs, errors };
+  };
+
+  it("is done once for all that ask before it begins, and once more for those who ask during it", async () => {
+    const { coalescer, timers, runs } = aCoalescer();
+    for (let n = 0; n < 3; n++) coalescer.soon();
+    assert.deepEqual([timers.map(({ delayMs }) => delayMs), runs.length], [[0], 0]);
+    const done = timers[0]!.run();
+    coalescer.soon();
+    coalescer.soon();
+    assert.deepEqual([timers.length, runs.length], [1, 1]);
+    runs[0]!.resolve();
+    await done;
+    assert.equal(timers.length, 2);
+    assert.ok(timers[1]!.delayMs > 50_000 && timers[1]!.delayMs <= 60_000);
+  });
+
+  it("is tried again a second after it has failed, and not before", async () => {
+    const { coalescer, timers, runs, errors } = aCoalescer();
+    coalescer.soon();
+    const done = timers[0]!.run();
+    coalescer.soon();
+    runs[0]!.reject(withCode("57P01"));
+    await done;
+    assert.equal(errors.length, 1);
+    coalescer.soon();
+    assert.deepEqual(
+      timers.slice(1).map(({ delayMs }) => delayMs),
+      [1_000],
+    );
+    const again = timers[1]!.run();
+    runs[1]!.resolve();
+    await again;
+    assert.deepEqual([timers.length, errors.length], [2, 1]);
   });
 });

@@ -4,8 +4,7 @@ import type { AddressInfo } from "node:net";
 import { type Client, ClientState } from "@colyseus/core";
 import { WebSocketClient } from "@colyseus/ws-transport";
 import { WebSocket, WebSocketServer } from "ws";
-import { FanOut, FLUSH_BYTES } from "../../src/rooms/chat-snapshots.ts";
-import { FramedSocket } from "../../src/rooms/messages.ts";
+import { FanOut, FLUSH_BYTES, FramedSocket } from "../../src/rooms/frames.ts";
 import { eventually } from "../support/eventually.ts";
 
 const CLIENTS = 3;

@@ -4,8 +4,7 @@ import type { AddressInfo } from "node:net";
 import { Protocol } from "@colyseus/core";
 import { encode } from "@colyseus/schema";
 import { WebSocket, WebSocketServer } from "ws";
-import { FramedSocket } from "../../src/rooms/messages.ts";
-import { isReadable } from "../../src/rooms/sockets.ts";
+import { FramedSocket, isReadable } from "../../src/rooms/frames.ts";
 import { eventually } from "../support/eventually.ts";
 
 /** Around every border of the length of a frame. */

@@ -2,8 +2,7 @@ import assert from "node:assert/strict";
 import { type Client, ClientState } from "@colyseus/core";
 import { Decoder, StateView } from "@colyseus/schema";
 import fc from "fast-check";
-import type { BoardLine } from "../../src/rooms/refreshed-room.ts";
-import { BoardPlace, LeaderboardState, syncRows } from "../../src/rooms/leaderboard-room.ts";
+import { type BoardLine, BoardPlace, LeaderboardState, syncRows } from "../../src/rooms/leaderboard-room.ts";
 import { SafeSerializer } from "../../src/rooms/safe-serializer.ts";
 import { cases } from "../support/properties.ts";
 

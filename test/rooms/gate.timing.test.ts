@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { DomainError } from "../../src/domain/kernel/errors.ts";
-import { Gate } from "../../src/rooms/matchmaking.ts";
+import { Gate } from "../../src/rooms/admission.ts";
 import { eventually } from "../support/eventually.ts";
 
 const LIMITS = {

@@ -6,7 +6,7 @@ import { newId } from "../../src/domain/kernel/ids.ts";
 import { Player } from "../../src/domain/players/player.ts";
 import { LIMITS } from "../../src/domain/accounts/rate-limits/limiter.ts";
 import { OLD_SDK } from "../../src/rooms/sockets.ts";
-import { tickAll } from "../../src/rooms/mirror-room.ts";
+import { tickAll } from "../../src/rooms/pace.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { eventually } from "../support/eventually.ts";
 import { limitOf } from "../support/http/limit-headers.ts";

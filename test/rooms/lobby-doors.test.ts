@@ -7,7 +7,7 @@ import { lobbyTopic } from "../../src/domain/kernel/topics.ts";
 import { connectMember, disconnectMember, LOBBY_COMMANDS } from "../../src/domain/social/lobbies/commands.ts";
 import { settleOrphans } from "../../src/rooms/game-server.ts";
 import { LobbyMirror, LobbyPresence } from "../../src/rooms/lobby-mirror.ts";
-import { SignalRate } from "../../src/rooms/lobby-room.ts";
+import { Rate } from "../../src/rooms/pace.ts";
 import { lobbyRoomId } from "../../src/rooms/room-ids.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { eventually } from "../support/eventually.ts";
@@ -141,12 +141,13 @@ describe("the doors of a lobby", () => {
   });
 
   it("let a member send 20 signals in a second, and as many in the next", () => {
-    const rate = new SignalRate();
+    const rate = new Rate(20, 1_000);
+    const [ann, bob] = [{}, {}];
     for (const second of [0, 1]) {
-      for (let i = 0; i < 20; i++) rate.count("ann", second * 1_000 + i);
-      assert.throws(() => rate.count("ann", second * 1_000 + 999), { reason: "SIGNALS_PER_SECOND" });
+      for (let i = 0; i < 20; i++) assert.ok(rate.take(ann, second * 1_000 + i));
+      assert.ok(!rate.take(ann, second * 1_000 + 999));
     }
-    rate.count("bob", 1_999);
+    assert.ok(rate.take(bob, 1_999));
   });
 
   it("are shut to one who is no member any more, whatever the room shows", async () => {
