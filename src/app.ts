@@ -27,7 +27,7 @@ import type { Limiter } from "./domain/accounts/rate-limits/limiter.ts";
 import { createSecretBox, type SecretBox } from "./domain/kernel/secret-box.ts";
 import type { Topics } from "./domain/kernel/topics.ts";
 import { createIngest, type Ingest, ingestIn } from "./domain/tracking/group-commit.ts";
-import { createProjectRules, type ProjectRules } from "./domain/tracking/project-rules.ts";
+import { createProjectRules, type ProjectRules } from "./domain/tracking/event-input.ts";
 import {
   type CommitAs,
   commitBy,
@@ -53,7 +53,7 @@ import { createStripe } from "./platform/stripe.ts";
 import { createSso } from "./platform/sso.ts";
 import { createPasskeys } from "./platform/passkeys.ts";
 import { warehouseOf } from "./platform/warehouse/directory.ts";
-import type { Warehouse } from "./domain/analytics/warehouse/store.ts";
+import type { Warehouse } from "./domain/analytics/warehouse/manifest.ts";
 import { createWebhookSender } from "./platform/webhook-sender.ts";
 import { within } from "./platform/within.ts";
 import { type AnswerCaches, createAnswerCaches } from "./platform/answer-caches.ts";

@@ -56,7 +56,7 @@ const { addMigrateCommand } = await import("./cli/migrate.ts");
 const { addImportCommand } = await import("./cli/import.ts");
 const { addConfigCommand } = await import("./cli/configuration.ts");
 const { addListenCommand } = await import("./cli/listen.ts");
-const { addTriggerCommand } = await import("./cli/trigger.ts");
+const { addTriggerCommand } = await import("./cli/listen.ts");
 const { addDoctorCommand } = await import("./cli/doctor.ts");
 const { addDemoCommand } = await import("./cli/demo.ts");
 const { addOpenapiCommand } = await import("./cli/openapi.ts");
@@ -117,7 +117,7 @@ async function run(allowed: ("web" | "worker")[]): Promise<void> {
   process.once("disconnect", () => void stop("disconnect"));
   if (program.opts()["stopWithParent"]) await stopWithParent(() => void stop("parent"));
   if (running.address) {
-    const { buildConsole } = await import("./cli/console-build.ts");
+    const { buildConsole } = await import("./cli/serve.ts");
     buildConsole({ config, log }, stopping.signal);
   }
   await announce(running, config, stopping.signal).catch((err: unknown) =>

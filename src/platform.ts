@@ -139,7 +139,7 @@ const clusterLimits = ({ databasePoolMax }: Config): Limits => ({
 const openCluster = async (config: Config, log: Logger): Promise<Platform> => {
   const { redisConnections } = await import("./platform/redis-connection.ts");
   const { openPresence } = await import("./platform/redis-connection.ts");
-  const { reachPostgres, reachRedis } = await import("./platform/reach.ts");
+  const { reachPostgres, reachRedis } = await import("./platform/probe.ts");
   const { IndexedRedisDriver } = await import("./platform/redis-driver.ts");
   const { createRedisPeers } = await import("./platform/redis-peers.ts");
   const { createRedisRanks, followDatabase, readQueuePlace } = await import("./platform/redis-ranks.ts");

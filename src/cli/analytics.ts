@@ -40,7 +40,7 @@ const runFor = async ({ project }: Flags, command: Command, run: Run): Promise<v
   if (project !== undefined && !isId(project))
     command.error("--project must be the UUID of a project", { exitCode: 2 });
   const { loadCommandConfig, withTransact } = await import("./with-database.ts");
-  const { listProjectIds } = await import("../domain/analytics/rollups/due.ts");
+  const { listProjectIds } = await import("../domain/analytics/rollups/roll-up.ts");
   const { LONG, withTimeouts } = await import("../domain/kernel/timeouts.ts");
   const config = await loadCommandConfig();
   const isGood = await withTransact(config, (transact) =>

@@ -1,4 +1,4 @@
-import { randomInt } from "node:crypto";
+import { randomInt, randomUUID } from "node:crypto";
 import type { App } from "../app.ts";
 import { ApiKey } from "../domain/accounts/api-keys/api-key.ts";
 import { createApiKey, revokeApiKey } from "../domain/accounts/api-keys/api-keys.ts";
@@ -9,6 +9,9 @@ import { createProject } from "../domain/accounts/projects/projects.ts";
 import { openTenant, Tenant } from "../domain/accounts/tenants/tenant.ts";
 import type { Transact, Work } from "../domain/kernel/work.ts";
 import { capital, spokenWord } from "./demo-history.ts";
+import { readFile, rename, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { z } from "zod";
 
 /** Nobody can register this address: the API accepts none without a domain. */
 export const DEMO_EMAIL = "demo@localhost";
@@ -88,3 +91,36 @@ const revokeDemoKeys = async (work: Work, tenantId: string, projectId: string): 
   const keys = await work.em.find(ApiKey, { projectId, name: KEY_NAME, status: "ACTIVE" });
   for (const { id } of keys) await revokeApiKey(work, { tenantId, projectId }, id);
 };
+
+/** State of the demo kept between starts. It does not include the account's password. */
+const DemoFile = z.object({
+  projectId: z.string(),
+  /** A test key of the project: it acts on the project's sandbox. */
+  key: z.string(),
+  /** Number of events in its history. */
+  events: z.int(),
+  /** Whether everything was created and the password was shown. */
+  isComplete: z.boolean(),
+});
+export type DemoFile = z.output<typeof DemoFile>;
+
+/** Path of the file with the demo's key, readable only by its owner. */
+export const demoFilePath = (dataDir: string): string => join(dataDir, "demo.json");
+
+/** Undefined when there is none, or it cannot be parsed. */
+export const readDemoFile = async (dataDir: string): Promise<DemoFile | undefined> => {
+  try {
+    return DemoFile.parse(JSON.parse(await readFile(demoFilePath(dataDir), "utf8")));
+  } catch {
+    return undefined;
+  }
+};
+
+/** Writes the file atomically. */
+export const writeDemoFile = async (dataDir: string, file: DemoFile): Promise<void> => {
+  const draft = `${demoFilePath(dataDir)}.${randomUUID()}`;
+  await writeFile(draft, `${JSON.stringify(file, null, 2)}\n`, { mode: 0o600, flag: "wx", flush: true });
+  await rename(draft, demoFilePath(dataDir));
+};
+
+export const removeDemoFile = (dataDir: string): Promise<void> => rm(demoFilePath(dataDir), { force: true });

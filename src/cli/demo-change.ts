@@ -3,8 +3,7 @@ import { createPasswords } from "../domain/accounts/auth/passwords.ts";
 import { setPassword } from "../domain/accounts/auth/email-verification.ts";
 import { deleteProject } from "../domain/accounts/projects/projects.ts";
 import type { Transact } from "../domain/kernel/work.ts";
-import { type DemoAccount, DEMO_EMAIL, findDemo, newPassword } from "./demo-account.ts";
-import { removeDemoFile } from "./demo-file.ts";
+import { DEMO_EMAIL, type DemoAccount, findDemo, newPassword, removeDemoFile } from "./demo-account.ts";
 import { loadCommandConfig, withTransact } from "./with-database.ts";
 
 type Change = { transact: Transact; config: Config; account: DemoAccount };

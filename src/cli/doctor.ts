@@ -85,7 +85,7 @@ const remarks = ({ mode, isProduction, remarks: texts }: Settings): Check[] => [
 const surroundings = async (settings: Settings, checks: typeof Checks): Promise<Check[]> => {
   const { databaseUrl, analyticsDatabaseUrl, redisUrl } = settings;
   // Loaded here, because it may load the client of buckets.
-  const { checkBilling, checkCustomDomains, checkWarehouse } = await import("./doctor-services.ts");
+  const { checkBilling, checkCustomDomains, checkWarehouse } = await import("./doctor-checks.ts");
   const [disk, dataDir, port, postgres, replica, redis, warehouse] = await Promise.all([
     checks.checkDisk(settings),
     checks.checkDataDir(settings),

@@ -1,5 +1,5 @@
 import type { ImportOutcome, ImportWatch, Progress } from "./import-run.ts";
-import type { Processing, ProcessingEnd, WaitOptions } from "./import-wait.ts";
+import type { Processing, ProcessingEnd, WaitOptions } from "./import-client.ts";
 import { count, createProgressLine, every, percent, type Terminal } from "./progress.ts";
 
 export type ImportSummary = {

@@ -4,10 +4,14 @@ import type { Command } from "commander";
 import { BATCH_MAX_EVENTS } from "../domain/tracking/event-input.ts";
 import { readKey, readUrl, urlOption, UsageError } from "./api-flags.ts";
 import { createReporter, type ImportSummary } from "./import-progress.ts";
-
-import { type ImportOptions, type ImportOutcome, type ImportSignals, runImport } from "./import-run.ts";
-import { waitProcessed } from "./import-wait.ts";
-import { statePath } from "./import-state.ts";
+import {
+  type ImportOptions,
+  type ImportOutcome,
+  type ImportSignals,
+  runImport,
+  statePath,
+} from "./import-run.ts";
+import { waitProcessed } from "./import-client.ts";
 import type { Terminal } from "./progress.ts";
 
 /** Maximum number of requests in flight. */

@@ -9,25 +9,28 @@ import type { Config } from "../config.ts";
 import { subscribeKeyChanges } from "../domain/accounts/api-keys/api-key.ts";
 import { ensurePartitions } from "../domain/registries/retention.ts";
 import { readWarehouseLag } from "../domain/analytics/warehouse/progress.ts";
-import { readQueues } from "../domain/delivery/queues.ts";
+import { readQueues } from "../domain/delivery/plan-change.ts";
 import { readLags } from "../domain/delivery/webhooks/delivering/claim.ts";
 import { readOverdueRenewals } from "../domain/accounts/domains/states.ts";
 import { countOldSealed } from "../domain/registries/sealed-values.ts";
 import { readTableSizes } from "../domain/kernel/db.ts";
 import { routes } from "../http/routes.ts";
-import { describeInThread } from "../http/description.ts";
+import { describeInThread } from "../http/openapi.ts";
 import { createHttp } from "../http/server.ts";
 import { guardedServer, openOperatorPort } from "./operator-port.ts";
 import { openTlsPort, portOf } from "./tls-port.ts";
 import { createJobs } from "../jobs/jobs.ts";
 import { startRunners } from "../jobs/job.ts";
 import { createMetrics } from "../metrics.ts";
-import { namingDependency } from "../platform/reach.ts";
+import { namingDependency } from "../platform/probe.ts";
 import { openPlatform, type Platform, type PlatformOptions } from "../platform.ts";
 import { createGameServer, type GameServer, type InternalServer } from "../rooms/game-server.ts";
 import { createLiveRooms } from "../rooms/live-rooms.ts";
 import { VERSION } from "../version.ts";
 import { listen, type ListenAddress, requireFreePort, stopListening, whenClosed } from "./listening.ts";
+import { spawn } from "node:child_process";
+import { existsSync } from "node:fs";
+import { dirname, join } from "node:path";
 
 /**
  * A running process; `stop` completes the work in progress and releases all resources. Before that it goes on
@@ -232,4 +235,40 @@ const closeWeb = async ({ server, tls, sockets, game }: Web): Promise<void> => {
   const sweep = setInterval(() => server.closeIdleConnections(), IDLE_SWEEP_MS);
   await closed;
   clearInterval(sweep);
+};
+
+const SCRIPT = join(import.meta.dirname, "../../scripts/console.mjs");
+
+type Build = { config: Pick<Config, "consoleDir" | "isConsoleBuilt">; log: Logger };
+
+/**
+ * Builds the console beside the server where its sources have changed, and says so when it is done. It ends
+ * with this process.
+ * @param stopping aborted when the process is asked to stop
+ */
+export const buildConsole = ({ config, log }: Build, stopping: AbortSignal): void => {
+  const folder = dirname(config.consoleDir);
+  if (!config.isConsoleBuilt || !existsSync(join(folder, "package.json"))) return;
+  // A process group of its own, so that npm and what it has started end with it.
+  const child = spawn(process.execPath, [SCRIPT, "--background", folder], {
+    stdio: ["ignore", "pipe", "pipe"],
+    detached: true,
+  });
+  let output = "";
+  for (const stream of [child.stdout, child.stderr])
+    stream.on("data", (chunk: Buffer) => (output += chunk.toString()));
+  const end = (): void => {
+    if (child.pid !== undefined && child.exitCode === null && child.signalCode === null)
+      process.kill(-child.pid, "SIGKILL");
+  };
+  process.once("exit", end);
+  stopping.addEventListener("abort", end);
+  child.once("error", (err) => log.warn({ err }, "the console could not be built"));
+  child.once("close", (code) => {
+    process.off("exit", end);
+    const said = output.trim();
+    if (stopping.aborted || said === "") return;
+    if (code === 0) log.info(said);
+    else log.warn(said);
+  });
 };

@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { promisify } from "node:util";
 import { gunzip } from "node:zlib";
 import type { RequestHandler } from "express";
-import { onceLoaded } from "../domain/kernel/flights.ts";
+import { onceLoaded } from "../domain/kernel/caches.ts";
 import { fixedBody, type FixedBody, sendFixed } from "./compression.ts";
 
 const load = async (file: URL): Promise<FixedBody> => {
@@ -79,4 +79,33 @@ export const docs: Record<string, RequestHandler> = {
   // One file of a package that, with what it needs, weighs 150 MB: reference/README.md.
   "/docs/scalar.js": sendScript(() => new URL("./reference/scalar.js.gz", import.meta.url)),
   "/docs/start.js": (_request, response) => void response.type("js").send(START),
+};
+
+/** Nothing from another host and nothing inline; it calls this server alone. */
+const PLAYGROUND_POLICY = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src data:",
+  "connect-src 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join("; ");
+
+const sendOwn =
+  (name: string, type: string): RequestHandler =>
+  async (_request, response) => {
+    const text = await readFile(new URL(`./playground/${name}`, import.meta.url), "utf8");
+    response.set("Content-Security-Policy", PLAYGROUND_POLICY).type(type).send(text);
+  };
+
+/** A page for developers that joins rooms with the rights of a given token, by path. */
+export const playground: Record<string, RequestHandler> = {
+  "/playground": sendOwn("page.html", "html"),
+  "/playground/style.css": sendOwn("style.css", "css"),
+  "/playground/start.js": sendOwn("start.js", "js"),
+  "/playground/colyseus.js": sendScript(
+    () => new URL("../dist/colyseus.js", import.meta.resolve("@colyseus/sdk")),
+  ),
 };

@@ -1,10 +1,8 @@
-import { analyticsCohortRoutes } from "./resources/analytics-cohorts.ts";
+import { analyticsCohortRoutes, analyticsRetentionRoutes } from "./resources/analytics-retention.ts";
 import { analyticsFunnelRoutes } from "./resources/analytics-funnels.ts";
-import { analyticsRetentionRoutes } from "./resources/analytics-retention.ts";
 import { analyticsExportRoutes } from "./resources/analytics-exports.ts";
 import { analyticsExperimentRoutes } from "./resources/analytics-experiments.ts";
-import { analyticsReportRunRoutes } from "./resources/analytics-report-runs.ts";
-import { analyticsReportRoutes } from "./resources/analytics-reports.ts";
+import { analyticsReportRoutes, analyticsReportRunRoutes } from "./resources/analytics-reports.ts";
 import { analyticsPlayersRoutes } from "./resources/analytics-players.ts";
 import { analyticsRoutes } from "./resources/analytics.ts";
 import { apiKeyRoutes, wsTokenRoutes } from "./resources/api-keys.ts";
@@ -20,27 +18,32 @@ import { chatMessageRoutes } from "./resources/chat-messages.ts";
 import { chatModerationRoutes } from "./resources/chat-moderation.ts";
 import { configurationRoutes } from "./resources/configuration.ts";
 import { definitionRoutes } from "./resources/definitions.ts";
-import { emailLogRoutes, superadminEmailRoutes } from "./resources/email-logs.ts";
+import {
+  emailLogRoutes,
+  superadminAuthRoutes,
+  superadminEmailRoutes,
+  superadminRoutes,
+} from "./resources/superadmin.ts";
 import { eventBacklogRoutes, eventRevertRoutes } from "./resources/event-reverts.ts";
 import { eventRoutes } from "./resources/events.ts";
 import { inboxRoutes } from "./resources/inbox.ts";
 import { teamRoutes } from "./resources/team.ts";
-import { leaderboardEntryRoutes } from "./resources/leaderboard-entries.ts";
-import { leaderboardPeriodRoutes } from "./resources/leaderboard-periods.ts";
-import { leaderboardValueRoutes } from "./resources/leaderboard-values.ts";
-import { leaderboardRoutes } from "./resources/leaderboards.ts";
+import { leaderboardEntryRoutes, leaderboardValueRoutes } from "./resources/leaderboard-entries.ts";
+import { leaderboardPeriodRoutes, leaderboardRoutes } from "./resources/leaderboards.ts";
 import { scoreRoutes } from "./resources/scores.ts";
 import { ledgerRoutes, playerHistoryRoutes } from "./resources/player-history.ts";
 import { levelCurveRoutes } from "./resources/level-curve.ts";
 import { limitRoutes } from "./resources/limits.ts";
-import { lobbyCommandRoutes } from "./resources/lobby-commands.ts";
-import { lobbyRoutes } from "./resources/lobbies.ts";
+import { lobbyCommandRoutes, lobbyRoutes } from "./resources/lobbies.ts";
 import { mfaLoginRoutes } from "./resources/mfa-login.ts";
 import { mfaRoutes, superadminMfaRoutes } from "./resources/mfa.ts";
 import { oauthRoutes } from "./resources/oauth.ts";
 import { registrationRoutes } from "./resources/registration.ts";
-import { playerIdentityRoutes } from "./resources/player-identities.ts";
-import { playerMergeRoutes, playerPrivacyRoutes } from "./resources/player-privacy.ts";
+import {
+  playerIdentityRoutes,
+  playerMergeRoutes,
+  playerPrivacyRoutes,
+} from "./resources/player-identities.ts";
 import { playerRoutes } from "./resources/players.ts";
 import { projectJobRoutes } from "./resources/project-jobs.ts";
 import { projectRoutes } from "./resources/projects.ts";
@@ -54,9 +57,7 @@ import { playerQuestRoutes } from "./resources/player-quests.ts";
 import { questRoutes } from "./resources/quests.ts";
 import { streakRoutes } from "./resources/streaks.ts";
 import { domainRoutes } from "./resources/domains.ts";
-import { ssoLoginRoutes } from "./resources/sso-login.ts";
-import { ssoRoutes } from "./resources/sso.ts";
-import { superadminAuthRoutes, superadminRoutes } from "./resources/superadmin.ts";
+import { ssoLoginRoutes, ssoRoutes } from "./resources/sso.ts";
 import { roomRoutes } from "./resources/superadmin-rooms.ts";
 import { billingRoutes } from "./resources/billing.ts";
 import { webhookDeliveryRoutes } from "./resources/webhook-deliveries.ts";

@@ -11,8 +11,8 @@ import { BUSY, outageOf, throttledWarnings } from "../domain/kernel/outages.ts";
 import { isHiddenFrom } from "./access.ts";
 import { fixedBody, type FixedBody, sendFixed } from "./compression.ts";
 import { consolePages } from "./console.ts";
-import { type Describe, describeHere } from "./description.ts";
-import { docs } from "./docs.ts";
+import { type Describe, describeHere } from "./openapi.ts";
+import { docs, playground } from "./docs.ts";
 import {
   BodyMemory,
   clientIp,
@@ -27,7 +27,6 @@ import {
 } from "./request-guards.ts";
 import { type MemoryBounds, operation } from "./operation.ts";
 import { customHostOf, isHiddenByPin, pinHost } from "./pin.ts";
-import { playground } from "./playground.ts";
 import type { AnyRoute } from "./route.ts";
 import { asDomainError, fieldsOf, hasGone, internalError, sendError } from "./validate.ts";
 

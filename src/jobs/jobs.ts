@@ -4,10 +4,19 @@ import { markExpiredKeys } from "../domain/accounts/api-keys/api-key.ts";
 import { tellUsage } from "../domain/accounts/billing/usage-notices.ts";
 import { checkDueDomains, isCheckDue } from "../domain/accounts/domains/transition.ts";
 import { deleteDueTenants } from "../domain/accounts/tenants/tenants.ts";
-import { findDueRollups, forgetUncounted } from "../domain/analytics/rollups/due.ts";
+import {
+  closeDays,
+  findDueRollups,
+  forgetUncounted,
+  haltRollups,
+  rollUp,
+} from "../domain/analytics/rollups/roll-up.ts";
 import { TooLarge } from "../domain/analytics/rollups/holders.ts";
-import { closeDays, haltRollups, rollUp } from "../domain/analytics/rollups/roll-up.ts";
-import { ADVENTURE_ENDS, DUE_ADVENTURES, settlePlayersAdventures } from "../domain/economy/adventures/due.ts";
+import {
+  ADVENTURE_ENDS,
+  DUE_ADVENTURES,
+  settlePlayersAdventures,
+} from "../domain/economy/adventures/change-adventures.ts";
 import { DUE_BOOSTS, endPlayersBoosts } from "../domain/economy/boosts/kind.ts";
 import {
   DUE_HOLDS,
@@ -34,7 +43,7 @@ import {
   movedEnds,
 } from "../domain/progression/moved-ends.ts";
 import { writeStats } from "../domain/progression/save.ts";
-import { followClock, sandboxesAhead } from "../domain/registries/clock/follow.ts";
+import { followClock, sandboxesAhead } from "../domain/registries/clock/test-clock.ts";
 import { JOB_KINDS } from "../domain/registries/jobs/kinds.ts";
 import { ensurePartitions } from "../domain/registries/retention.ts";
 import { resealPage, SEALED_VALUES, type SealedValue } from "../domain/registries/sealed-values.ts";

@@ -24,7 +24,7 @@ import {
   pauseUnfitRule,
   type RuleWatch,
   STEPS_HITS_MAX,
-} from "../domain/rules/lifecycle/loop-watch.ts";
+} from "../domain/rules/lifecycle/publishing.ts";
 import type { HeldKeys, JobTogether } from "./job.ts";
 
 /** Partitions processed concurrently by one process. */

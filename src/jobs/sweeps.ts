@@ -47,7 +47,7 @@ import {
   type PeriodOf,
 } from "../domain/leaderboards/periods/prizes.ts";
 import { stepRanking, windowsToRank } from "../domain/leaderboards/periods/values.ts";
-import { lookForWork, requeueDueEvents, type WaitingWork } from "../domain/progression/waiting-work.ts";
+import { lookForWork, requeueDueEvents, type WaitingWork } from "../domain/progression/queue.ts";
 import { prune, PRUNES } from "../domain/registries/pruning.ts";
 import {
   type AfterRow,

@@ -1,5 +1,12 @@
 import type { App } from "../app.ts";
-import { firstEntryOf, readEntries } from "../domain/analytics/warehouse/manifest.ts";
+import {
+  firstEntryOf,
+  isOfFile,
+  PlaceTaken,
+  readEntries,
+  StoreError,
+  type WarehouseStore,
+} from "../domain/analytics/warehouse/manifest.ts";
 import {
   beginPart,
   type Export,
@@ -11,12 +18,6 @@ import {
   noteRemoved,
   publishedUpTo,
 } from "../domain/analytics/warehouse/progress.ts";
-import {
-  isOfFile,
-  PlaceTaken,
-  StoreError,
-  type WarehouseStore,
-} from "../domain/analytics/warehouse/store.ts";
 import type { Transact } from "../domain/kernel/work.ts";
 
 /** Files of a project that one turn writes, and that it reads to write them anew; then others have theirs. */

@@ -28,7 +28,7 @@ import {
 } from "../domain/delivery/webhooks/delivering/sender.ts";
 import { signedRequest } from "../domain/delivery/webhooks/delivering/signing.ts";
 import { liveSecrets, SECRET_LOST, SECRET_UNREADABLE } from "../domain/delivery/webhooks/registration.ts";
-import { OutageBackoff } from "./outage-backoff.ts";
+import { OutageBackoff } from "./job.ts";
 
 /** Maximum number of endpoints remembered although they have nothing to send. */
 const REMEMBERED_MAX = 10_000;

@@ -22,7 +22,7 @@ import { entities } from "../domain/registries/entities.ts";
 import { BASELINE, BEFORE_BASELINE } from "../domain/registries/migrations/baseline.ts";
 import { migrations } from "../domain/registries/migrations/list.ts";
 import { ROLES_READY } from "../domain/registries/migrations/row-security.ts";
-import type { PoolNumbers } from "../metrics/gauges.ts";
+import type { PoolNumbers } from "../metrics.ts";
 import { DatabaseWatch, type WatchedPool } from "./database-watch.ts";
 import { sendInOneMessage } from "./pglite-statements.ts";
 import { type ClientPool, pipelineStatements } from "./statements.ts";

@@ -8,9 +8,17 @@ import {
   type ChatMessage,
   REPORT_REASONS,
 } from "../domain/kernel/events/social-views.ts";
-import { grouped } from "../domain/kernel/flights.ts";
+import { grouped } from "../domain/kernel/caches.ts";
 import type { RowScope } from "../domain/kernel/work.ts";
-import { admitSend, type GiveBack } from "../domain/social/chat/admit-send.ts";
+import {
+  admitSend,
+  CHAT_COMMANDS,
+  type GiveBack,
+  sendAsKnown,
+  type SendBody,
+  SendMemory,
+  Seq,
+} from "../domain/social/chat/send-known.ts";
 import type { ChannelRef } from "../domain/social/chat/channels.ts";
 import { prepareText } from "../domain/social/chat/context.ts";
 import { type Sending, sendMessages, type Sent } from "../domain/social/chat/messages.ts";
@@ -21,13 +29,6 @@ import {
   reportMessage,
 } from "../domain/social/chat/moderation/report-queue.ts";
 import { recordBlocked } from "../domain/social/chat/moderation/sanction-changes.ts";
-import {
-  CHAT_COMMANDS,
-  sendAsKnown,
-  type SendBody,
-  SendMemory,
-  Seq,
-} from "../domain/social/chat/send-known.ts";
 import type { LiveClient } from "./authenticate.ts";
 import { transactIn } from "./mirror-room.ts";
 import { Rate } from "./pace.ts";

@@ -23,7 +23,7 @@ import {
   readPlace,
 } from "../domain/leaderboards/board-list.ts";
 import { getLeaderboard } from "../domain/leaderboards/leaderboards.ts";
-import { type Name, readNames } from "../domain/leaderboards/names.ts";
+import { type Name, readNames } from "../domain/leaderboards/live-list.ts";
 import { boardOf, type Leaderboard } from "../domain/progression/load-plan.ts";
 import { createPlayerAuthentication, type LiveClient, parse, pinOptions } from "./authenticate.ts";
 import { live } from "./messages.ts";

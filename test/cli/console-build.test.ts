@@ -4,7 +4,7 @@ import { existsSync } from "node:fs";
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { buildConsole } from "../../src/cli/console-build.ts";
+import { buildConsole } from "../../src/cli/serve.ts";
 import { createLog } from "../../src/log.ts";
 import { eventually } from "../support/eventually.ts";
 import { madeForEach } from "../support/made.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { demoGame } from "../../src/cli/demo-game.ts";
-import { readSeason, renewSeason } from "../../src/cli/demo-season.ts";
+import { readSeason, renewSeason } from "../../src/cli/demo-seed.ts";
 import { aTenant, startApp, type TestApp } from "../support/app/app.ts";
 
 const DAY_MS = 86_400_000;

@@ -159,7 +159,7 @@ describe("laurel import, interrupted", () => {
     const stop = new AbortController();
     const key = await target.newKey();
     const signals = { ...never(), stop: stop.signal };
-    const { statePath } = await import("../../src/cli/import-state.ts");
+    const { statePath } = await import("../../src/cli/import-run.ts");
     const [mine, other] = [
       statePath(file, target.url, key),
       statePath(file, target.url, await target.newKey()),

@@ -7,11 +7,10 @@ import { addConfigCommand } from "../../src/cli/configuration.ts";
 import { addDemoCommand } from "../../src/cli/demo.ts";
 import { addDoctorCommand } from "../../src/cli/doctor.ts";
 import { addImportCommand } from "../../src/cli/import.ts";
-import { addListenCommand } from "../../src/cli/listen.ts";
+import { addListenCommand, addTriggerCommand } from "../../src/cli/listen.ts";
 import { addMigrateCommand } from "../../src/cli/migrate.ts";
 import { addOpenapiCommand } from "../../src/cli/openapi.ts";
 import { addReconcileCommand } from "../../src/cli/reconcile.ts";
-import { addTriggerCommand } from "../../src/cli/trigger.ts";
 import { blocksOf, commandsOf, root, textOf } from "../support/documents/documents.ts";
 
 const PRINTED = /(?:node bin\/laurel\.mjs|npm run (?=(?:migrate|doctor|openapi)\b))\s*(.*)$/;

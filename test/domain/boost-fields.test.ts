@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { bulkGrant } from "../../src/domain/economy/rewards/references.ts";
-import { applyBoost } from "../../src/domain/evaluation/actions/apply-boost.ts";
+import { applyBoost } from "../../src/domain/evaluation/actions/action-kinds.ts";
 import { campaignBoostShape } from "../../src/domain/evaluation/boosts/campaign-boost.ts";
 import { RewardBundle } from "../../src/domain/evaluation/rewards/bundle.ts";
 

@@ -6,7 +6,7 @@ import {
 } from "../../src/domain/social/chat/moderation/moderate.ts";
 import { findForeignLink, findLinks } from "../../src/domain/social/chat/moderation/built-in-words.ts";
 import { lettersOf } from "../../src/domain/social/chat/moderation/runs.ts";
-import { repeatCount } from "../../src/domain/social/chat/moderation/spam.ts";
+import { repeatCount } from "../../src/domain/social/chat/moderation/filters.ts";
 import { NO_LISTS, type WordFilter } from "../../src/domain/social/chat/moderation/word-filter.ts";
 import { contextOf, filterOf, NOW } from "../support/chat/talk.ts";
 

@@ -12,8 +12,8 @@ import {
   FIRST_PROJECT,
   type QueuedEvent,
   type QueueRow,
+  requeueDueEvents,
 } from "../../src/domain/progression/queue.ts";
-import { requeueDueEvents } from "../../src/domain/progression/waiting-work.ts";
 import { getEvent, retryEvent } from "../../src/domain/tracking/events.ts";
 import { createProcessEvents } from "../../src/jobs/process-events.ts";
 import { memoryDomain, processParts, publish, rowsOf, usersIn, xpOf } from "../support/domain/domain.ts";

@@ -8,8 +8,13 @@ import { DERIVED_EVENT_TYPES } from "../../src/domain/kernel/events/event-types.
 import { HOLDINGS } from "../../src/domain/evaluation/player-state.ts";
 import { DEFINITION_KINDS } from "../../src/domain/registries/definition-kinds.ts";
 import { createCauses, directCauses } from "../../src/domain/economy/loops/causes.ts";
-import { cycleThrough, cyclicComponents } from "../../src/domain/economy/loops/components.ts";
-import { GRAPH_EDGES_MAX, graphOf, type GraphRule } from "../../src/domain/economy/loops/graph.ts";
+import {
+  cycleThrough,
+  cyclicComponents,
+  GRAPH_EDGES_MAX,
+  graphOf,
+  type GraphRule,
+} from "../../src/domain/economy/loops/graph.ts";
 import { aDefinition } from "../support/rules/plan.ts";
 import { aDocument } from "../support/rules/evaluation.ts";
 import { cases } from "../support/properties.ts";

@@ -4,8 +4,7 @@ import { createStatsRecorder, type StatsRecorder } from "../../src/domain/evalua
 import { createTransact, NO_WAKE_UPS } from "../../src/domain/kernel/transact.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
-import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
-import { requeueDueEvents } from "../../src/domain/progression/waiting-work.ts";
+import { FIRST_PROJECT, requeueDueEvents } from "../../src/domain/progression/queue.ts";
 import { getEvent } from "../../src/domain/tracking/events.ts";
 import { claimParts, memoryDomain, publish, rowsOf, userIn, xpOf } from "../support/domain/domain.ts";
 

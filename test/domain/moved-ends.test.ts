@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { ADVENTURE_ENDS } from "../../src/domain/economy/adventures/due.ts";
+import { ADVENTURE_ENDS } from "../../src/domain/economy/adventures/change-adventures.ts";
 import { ENDS_PAGE, followEnd, movedEnds } from "../../src/domain/progression/moved-ends.ts";
 import { define, memoryDomain, rowsOf } from "../support/domain/domain.ts";
 

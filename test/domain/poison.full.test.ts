@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { newId, partitionOf } from "../../src/domain/kernel/ids.ts";
-import { requeueDueEvents } from "../../src/domain/progression/waiting-work.ts";
+import { requeueDueEvents } from "../../src/domain/progression/queue.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { RuleDocument } from "../../src/domain/evaluation/language/document.ts";
 import { publishRule } from "../../src/domain/rules/lifecycle/publishing.ts";

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
-import { PUBLISHED_MAX } from "../../src/domain/evaluation/turn.ts";
-import { saveTurn } from "../../src/domain/evaluation/snapshot.ts";
+import { PUBLISHED_MAX, saveTurn } from "../../src/domain/evaluation/turn.ts";
 import { multiplyBundle, type RewardBundle } from "../../src/domain/evaluation/rewards/bundle.ts";
 import {
   grantBundle,

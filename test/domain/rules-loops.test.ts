@@ -3,7 +3,7 @@ import * as fc from "fast-check";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { DEPTH_MAX, DERIVED_MAX, PUBLISHED_MAX } from "../../src/domain/evaluation/turn.ts";
 import { SENT_MAX } from "../../src/domain/evaluation/actions/action.ts";
-import { createRuleWatch, LOOPS_MAX, LOOPS_SPAN_MS } from "../../src/domain/rules/lifecycle/loop-watch.ts";
+import { createRuleWatch, LOOPS_MAX, LOOPS_SPAN_MS } from "../../src/domain/rules/lifecycle/publishing.ts";
 import { REENTRANT_MAX } from "../../src/domain/evaluation/running/run.ts";
 import { aProject, evaluate } from "../support/rules/evaluation.ts";
 import { cases } from "../support/properties.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { partitionOf } from "../../src/domain/kernel/ids.ts";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
-import { requeueDueEvents } from "../../src/domain/progression/waiting-work.ts";
+import { requeueDueEvents } from "../../src/domain/progression/queue.ts";
 import { getEvent, listEvents, type TrackedEvent } from "../../src/domain/tracking/events.ts";
 import { assertInvariants } from "../support/domain/crashing.ts";
 import { define, memoryDomain, processAll, publish, rowsOf, xpOf } from "../support/domain/domain.ts";

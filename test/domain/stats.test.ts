@@ -14,12 +14,14 @@ import {
   percentile,
 } from "../../src/domain/evaluation/running/stats.ts";
 import { writeStats } from "../../src/domain/progression/save.ts";
-import { createTrace, type ExplainedNode, failingLeaf } from "../../src/domain/evaluation/trace/trace.ts";
 import {
+  createTrace,
+  type ExplainedNode,
+  failingLeaf,
   isTraced,
   TRACE_MAX_CHARACTERS,
   truncateTrace,
-} from "../../src/domain/evaluation/trace/keep-trace.ts";
+} from "../../src/domain/evaluation/trace/trace.ts";
 import type { App } from "../../src/app.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
 import { flushRuleStats } from "../../src/jobs/jobs.ts";

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { StoreError, type WarehouseStore } from "../../src/domain/analytics/warehouse/store.ts";
+import { StoreError, type WarehouseStore } from "../../src/domain/analytics/warehouse/manifest.ts";
 import { DEFAULT_STRATEGY } from "../../src/domain/kernel/events/events.ts";
-import { insertWarehouseChanges } from "../../src/domain/kernel/events/warehouse-changes.ts";
+import { insertWarehouseChanges } from "../../src/domain/kernel/events/uncounted.ts";
 import { mergePlayers } from "../../src/domain/player-lifecycle/alias.ts";
-import { requeueDueEvents } from "../../src/domain/progression/waiting-work.ts";
+import { requeueDueEvents } from "../../src/domain/progression/queue.ts";
 import { retryEvent } from "../../src/domain/tracking/events.ts";
 import { createDirectoryStore } from "../../src/platform/warehouse/directory.ts";
 import { failed, MADE_TO_FAIL, processAll, publish } from "../support/domain/domain.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { sql } from "kysely";
-import { waitProcessed } from "../../src/cli/import-wait.ts";
+import { waitProcessed } from "../../src/cli/import-client.ts";
 import type { Database } from "../../src/platform/database.ts";
 import { aTenant } from "../support/app/app.ts";
 import { clientOf } from "../support/http/client.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { LOOPS_MAX } from "../../src/domain/rules/lifecycle/loop-watch.ts";
+import { LOOPS_MAX } from "../../src/domain/rules/lifecycle/publishing.ts";
 import { aTenant, startApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";

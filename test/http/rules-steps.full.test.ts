@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { STEPS_HITS_MAX } from "../../src/domain/rules/lifecycle/loop-watch.ts";
+import { STEPS_HITS_MAX } from "../../src/domain/rules/lifecycle/publishing.ts";
 import { aTenant, startApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";

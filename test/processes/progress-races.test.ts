@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
 import { sql } from "kysely";
-import { settlePlayersAdventures } from "../../src/domain/economy/adventures/due.ts";
+import { settlePlayersAdventures } from "../../src/domain/economy/adventures/change-adventures.ts";
 import { settlePlayersQuests } from "../../src/domain/economy/quests/due.ts";
 import { aTenant, type Tenant } from "../support/app/app.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";

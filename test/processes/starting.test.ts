@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { pino } from "pino";
 import { checkPostgres } from "../../src/cli/doctor-checks.ts";
 import { openPostgres } from "../../src/platform/database.ts";
-import { namingDependency, reachPostgres, reachRedis } from "../../src/platform/reach.ts";
+import { namingDependency, reachPostgres, reachRedis } from "../../src/platform/probe.ts";
 import { freePort, laurel, temporaryDir } from "../support/processes/process.ts";
 import { type Services, startRedis, startServices } from "../support/processes/services.ts";
 

@@ -13,11 +13,18 @@ import { announceQuests, changeQuest, questStanding } from "./quests/show.ts";
 import type { RuleObserver } from "./running/outcome.ts";
 import { runRules, runSpawned, SPAWNED_TYPES } from "./running/run.ts";
 import { refreshSegments, saveSeenSegments, watchSegments } from "./segments/membership.ts";
-import { saveTurn } from "./snapshot.ts";
+import {
+  isGuarded,
+  reportLoop,
+  reportStepsHit,
+  type Root,
+  saveTurn,
+  type TraceSink,
+  type Turn,
+} from "./turn.ts";
 import { advanceStreaks } from "./streaks/advance.ts";
 import { derive, publish } from "./emit.ts";
 import { EventCost } from "./event-cost.ts";
-import { isGuarded, reportLoop, reportStepsHit, type Root, type TraceSink, type Turn } from "./turn.ts";
 import type { PlayerState } from "./player-state.ts";
 import type { PlanTurn, ProjectPlan } from "./project-plan.ts";
 import type { RuleEvent } from "./rule-event.ts";

@@ -8,7 +8,7 @@ import type { Cause, Json } from "../kernel/events/events.ts";
 
 /**
  * A player's state in evaluation: loaded once for a batch, changed in memory, saved once. Every value here is
- * replaced and never edited in place, so that a shallow copy can be restored (snapshot.ts); only the fields
+ * replaced and never edited in place, so that a shallow copy can be restored (turn.ts); only the fields
  * EDITED_IN_PLACE of the document are copied one level deeper.
  */
 export type PlayerState = {

@@ -131,7 +131,7 @@ export type Work = {
   local: WorkState<"TRANSACTION">;
   /** What they keep until `transact` returns, through its retries, each under its `retainedKey`. */
   retained: WorkState<"RETRIES">;
-  /** Its turns among the transactions of this process; see lanes.ts. */
+  /** Its turns among the transactions of this process; see bulkhead.ts. */
   lanes: { readonly undone: number; take(key: string): void; has(key: string): boolean };
   /** Puts an event into the outbox of this commit. */
   emit<T extends EventType>(projectId: string, type: T, data: EventData<T>, options?: EmitOptions): void;

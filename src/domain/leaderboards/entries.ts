@@ -20,8 +20,7 @@ import {
   scopeOf,
 } from "./board-list.ts";
 import { getLeaderboard } from "./leaderboards.ts";
-import { type LeaderboardParts, readLive } from "./live-list.ts";
-import { type ListedPlayer, readListedPlayers } from "./names.ts";
+import { type LeaderboardParts, type ListedPlayer, readListedPlayers, readLive } from "./live-list.ts";
 import { boardOf, type Leaderboard } from "../progression/load-plan.ts";
 import { getPlayer } from "../progression/players/players.ts";
 

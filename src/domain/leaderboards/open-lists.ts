@@ -1,4 +1,4 @@
-import { sql } from "kysely";
+import { type RawBuilder, sql } from "kysely";
 import type { PlayerState } from "../evaluation/player-state.ts";
 import type { Work } from "../kernel/work.ts";
 import type { Board } from "../evaluation/boards/board.ts";
@@ -72,3 +72,17 @@ export const touchOpenLists = async (
     for (const player of players) markList(player, { id: row.id, board, window, value: row.board });
   }
 };
+
+/** Ids of the only list of boards without periods: it has no row of its own before a reset. */
+const plainLists = (projectId: string): RawBuilder<unknown> =>
+  sql`select period_id from leaderboards where project_id = ${projectId}`;
+
+/** Subquery: the ids of a project's lists that accept scores, including those of boards without periods. */
+export const openLists = (projectId: string): RawBuilder<unknown> => sql`
+  ${plainLists(projectId)} union
+  select id from leaderboard_periods where project_id = ${projectId} and status = 'OPEN'`;
+
+/** Subquery: the ids of all lists of a project that have entries. */
+export const allLists = (projectId: string): RawBuilder<unknown> => sql`
+  ${plainLists(projectId)} union
+  select id from leaderboard_periods where project_id = ${projectId} and status <> 'ARCHIVED'`;

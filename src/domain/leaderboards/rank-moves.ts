@@ -2,8 +2,7 @@ import type { PeriodRef, Ranked, RankPage, RankStore, Standing } from "../evalua
 import { DomainError } from "../kernel/errors.ts";
 import { periodTopic, type Topics } from "../kernel/topics.ts";
 import type { EntryChange } from "../kernel/events/events.ts";
-import { grouped } from "../kernel/flights.ts";
-import type { OwnChanges } from "../kernel/caches.ts";
+import { grouped, type OwnChanges } from "../kernel/caches.ts";
 
 type OwnRankParts = { changes: OwnChanges; topics: Pick<Topics, "publish"> };
 

@@ -23,7 +23,7 @@ import { changePlayer } from "../progression/change.ts";
 import { openGroupChange } from "../progression/group-change.ts";
 import { boardOf, type Leaderboard } from "../progression/load-plan.ts";
 import { lockPlayersById } from "../progression/load.ts";
-import { lockPlan, planOf } from "../progression/locked-plan.ts";
+import { lockPlan, planOf } from "../progression/plan.ts";
 import { identifyPlayer, upsertPlayers } from "../progression/players/players.ts";
 
 /** Maximum ms by which a score's time may be in the future; up to then it counts as made now. */

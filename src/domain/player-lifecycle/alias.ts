@@ -5,13 +5,12 @@ import { eachHolding, type PlayerState } from "../evaluation/player-state.ts";
 import { conflict, notFound } from "../kernel/errors.ts";
 import { type Cause, DEFAULT_STRATEGY, type Json, type MergeStrategy } from "../kernel/events/events.ts";
 import { emptySummary, type MergeSummary } from "../kernel/events/shapes.ts";
-import { insertWarehouseChanges } from "../kernel/events/warehouse-changes.ts";
+import { insertWarehouseChanges } from "../kernel/events/uncounted.ts";
 import { fnv1a, newId } from "../kernel/ids.ts";
 import { inSlices, type Steps } from "../kernel/slices.ts";
 import { unanswered } from "../kernel/statements.ts";
 import { LOCK_SPACES, shareConfig, type Work } from "../kernel/work.ts";
-import { touchOpenLists } from "../leaderboards/open-lists.ts";
-import { allLists, openLists } from "../leaderboards/periods/lists-of-project.ts";
+import { allLists, openLists, touchOpenLists } from "../leaderboards/open-lists.ts";
 import { HOLDING_LIFE, type HoldingLife } from "./holdings.ts";
 import { followMergedCounters, mergeLives, mergeXp, type Merging } from "./merge-holdings.ts";
 import { mergeAttributes, mergeDoc } from "./merge-progress.ts";
@@ -30,9 +29,8 @@ import { loadBoards } from "../progression/load-plan.ts";
 import { lockPlayersById } from "../progression/load.ts";
 import { PLAYER_PARTS } from "../progression/parts/player-parts.ts";
 import { findPlayer, identifyPlayer, lockKnown, refreshPlayer } from "../progression/players/players.ts";
-import { mergeModeration } from "../social/chat/moderation/personal.ts";
-import { mergeChat } from "../social/chat/personal.ts";
-import { leaveLobbies } from "../social/lobbies/leave-all.ts";
+import { mergeChat, mergeModeration } from "../social/chat/personal.ts";
+import { leaveLobbies } from "../social/lobbies/membership.ts";
 
 /**
  * Serializes merges and aliases of a project: each may change whom the others are about. Must be the first

@@ -1,15 +1,14 @@
 import { type RawBuilder, sql } from "kysely";
 import { ERASURE_TYPE } from "../delivery/webhooks/plan.ts";
-import { noteDeletedAwards } from "../kernel/events/uncounted.ts";
-import { insertWarehouseChanges } from "../kernel/events/warehouse-changes.ts";
+import { insertWarehouseChanges, noteDeletedAwards } from "../kernel/events/uncounted.ts";
 import { idFloor, NIL_ID, timeOfId } from "../kernel/ids.ts";
 import type { Work } from "../kernel/work.ts";
 import { HOLDING_LIFE } from "./holdings.ts";
 import { byPlayer, inLists, ofPlayer, type PersonalTable, updateRankEntries } from "./personal-table.ts";
-import { type Person, texts, uuids } from "../players/person.ts";
+import { type Person, texts, uuids } from "../players/player-refs.ts";
 import { lineCause, lineReason } from "../progression/save.ts";
-import { eraseReports } from "../social/chat/moderation/personal.ts";
-import { eraseLobbies } from "../social/lobbies/leave-all.ts";
+import { eraseReports } from "../social/chat/personal.ts";
+import { eraseLobbies } from "../social/lobbies/membership.ts";
 
 const byName = ({ projectId, names }: Person): RawBuilder<unknown> =>
   sql`t.project_id = ${projectId} and t.external_user_id = any(${texts(names)})`;
@@ -153,7 +152,7 @@ export const PERSONAL_TABLES: readonly PersonalTable[] = [
           and e.type <> ${ERASURE_TYPE})`,
     isNotExported: true,
   },
-  // Files of analytics hold what all players have done: an erasure deletes them, see erase-exports.ts.
+  // Files of analytics hold what all players have done: an erasure deletes them.
   ofProject("analytics_exports", "id"),
   ofProject("analytics_export_pieces", "export_id"),
   // So do results of saved reports.

@@ -27,13 +27,13 @@ import {
   PERSONAL_TABLES,
 } from "./erase-rows.ts";
 import type { PersonalTable } from "./personal-table.ts";
-import { findPerson, type Person, uuids } from "../players/person.ts";
+import { findPerson, type Person, uuids } from "../players/player-refs.ts";
 import type { Player } from "../players/player.ts";
 import { openOneChange } from "../progression/group-change.ts";
 import { lockOne } from "../progression/players/players.ts";
 import { eraseInboxMessages, eraseMentions } from "../social/chat/mentions.ts";
 import { eraseChat } from "../social/chat/personal.ts";
-import { leaveLobbies } from "../social/lobbies/leave-all.ts";
+import { leaveLobbies } from "../social/lobbies/membership.ts";
 
 /**
  * Deletes a project's exports of analytics, and the results of its reports: they are compressed, and nobody

@@ -234,7 +234,7 @@ export const HOLDING_LIFE = {
   entries: {
     merge: byRow(mergeEntries),
     table: { table: "leaderboard_entries", orderBy: "period_id", onErase: "DELETED", isOf: inLists },
-    // Those of open lists are deleted, and others move along; see merge-rows.ts.
+    // Those of open lists are deleted, and others move along; see merge-holdings.ts.
     isLeftBehind: false,
     // Ranks are not in the database.
     isIncluded: false,

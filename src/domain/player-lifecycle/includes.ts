@@ -28,11 +28,10 @@ import { loadFirst, loadStates, partsFor } from "../progression/load-states.ts";
 import { sharedCountersAlong } from "../progression/lock-shared-counters.ts";
 import { docPart, type Loadable, segments, streaks } from "../progression/parts/part.ts";
 import { atClock, projectPlans, readPlan } from "../progression/plan.ts";
-import { identitiesAlong, type Identity } from "../progression/players/identities.ts";
-import { lockKnown, refreshPlayer } from "../progression/players/players.ts";
+import { identitiesAlong, type Identity, lockKnown, refreshPlayer } from "../progression/players/players.ts";
 import { stateOfPlayer } from "../progression/players/show.ts";
 import { HIDDEN_STATUSES } from "../progression/save.ts";
-import { leaveLobbies } from "../social/lobbies/leave-all.ts";
+import { leaveLobbies } from "../social/lobbies/membership.ts";
 
 /** Maximum definitions that are named as readers of a metric. */
 const READERS_MAX = 10;

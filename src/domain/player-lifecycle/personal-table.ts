@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from "kysely";
-import { allLists, openLists } from "../leaderboards/periods/lists-of-project.ts";
-import { type Person, uuids } from "../players/person.ts";
+import { allLists, openLists } from "../leaderboards/open-lists.ts";
+import { type Person, uuids } from "../players/player-refs.ts";
 import type { EntryChange } from "../kernel/events/events.ts";
 import type { Work } from "../kernel/work.ts";
 

@@ -9,7 +9,7 @@ import type { PlanTurn, ProjectPlan } from "../evaluation/project-plan.ts";
 import type { LoopHit } from "../evaluation/rule-event.ts";
 import type { BatchStats, StatsRecorder } from "../evaluation/running/stats.ts";
 import type { SharedCounters } from "../evaluation/shared-counters.ts";
-import { keepTrace, traceOf } from "../evaluation/trace/keep-trace.ts";
+import { keepTrace, traceOf } from "../evaluation/trace/trace.ts";
 import { type StepsHit, stepsHitOf, type TraceSink, type Turn } from "../evaluation/turn.ts";
 import { threadCpuMs } from "../kernel/timeouts.ts";
 import { guarded, nextSlice, SLICE_MS, TookTooLong } from "../kernel/slices.ts";

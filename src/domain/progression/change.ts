@@ -18,10 +18,9 @@ import { unknownPlayer } from "../players/player-refs.ts";
 import { loadStates, partsFor } from "./load-states.ts";
 import { COLUMNS, type FoundRow, lockPlayersById, playersOf } from "./load.ts";
 import { lockAsked } from "./lock-shared-counters.ts";
-import { planOf } from "./locked-plan.ts";
+import { loadPlans, planOf, projectPlans } from "./plan.ts";
 import type { PlayerPart } from "./parts/part.ts";
 import { PLAYER_PARTS } from "./parts/player-parts.ts";
-import { loadPlans, projectPlans } from "./plan.ts";
 import { saveBatch } from "./save.ts";
 
 /** A player that a request names, or the error of the request. */

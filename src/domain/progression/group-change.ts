@@ -5,7 +5,7 @@ import { changeEvent, noEffects, openTurn, settleTurn } from "../evaluation/eval
 import { ChangeCost } from "../evaluation/event-cost.ts";
 import { loadStates } from "./load-states.ts";
 import type { PlayerPart } from "./parts/part.ts";
-import { planOf } from "./locked-plan.ts";
+import { planOf } from "./plan.ts";
 import type { PlayerState } from "../evaluation/player-state.ts";
 import type { PlanTurn, ProjectPlan } from "../evaluation/project-plan.ts";
 import { saveBatch } from "./save.ts";

@@ -33,11 +33,52 @@ import type { Level, LevelCurve } from "../evaluation/xp/levels.ts";
 import { DomainError } from "../kernel/errors.ts";
 import { BUSY } from "../kernel/outages.ts";
 import { bytesOf } from "../kernel/hostile-json.ts";
-import { atOnce, inSlices, type Steps } from "../kernel/slices.ts";
+import { atOnce, inSlices, nextSlice, type Steps } from "../kernel/slices.ts";
 import { kept } from "../kernel/statements.ts";
 import type { Work } from "../kernel/work.ts";
 import { getCurve } from "./level-curves.ts";
 import type { Streak } from "../evaluation/streaks/streak.ts";
+
+/** Documents read by one statement: a page of large ones is parsed within a slice or two. */
+export const PAGE_RULES = 25;
+
+type VersionRef = { id: string; version: number };
+
+/**
+ * Reads published versions of rules in pages, yielding to the event loop in between.
+ * @param take called once for each version found
+ */
+export const loadVersions = async <V extends VersionRef>(
+  { db }: Work,
+  versions: readonly V[],
+  take: (version: V, definition: RuleDocument) => void,
+): Promise<void> => {
+  for (let from = 0; from < versions.length; from += PAGE_RULES) {
+    if (from > 0) await nextSlice();
+    const page = new Map(versions.slice(from, from + PAGE_RULES).map((one) => [one.id, one]));
+    const ids = `{${[...page.keys()].join(",")}}`;
+    const numbers = `{${[...page.values()].map(({ version }) => version).join(",")}}`;
+    const { rows } = await sql<{ id: string; definition: RuleDocument }>`
+      select v.rule_id as id, v.definition
+      from unnest(${ids}::uuid[], ${numbers}::int[]) as u(id, version)
+      join rule_versions v on v.rule_id = u.id and v.version = u.version`.execute(db);
+    for (const { id, definition } of rows) take(page.get(id)!, definition);
+  }
+};
+
+type RuleRow = { id: string; key: string; status: RuleStatus; created_at: Date; version: number };
+
+/** Loads the published versions of the running rules of a project, SHADOW included. */
+export const loadPublished = async (work: Work, projectId: string): Promise<PublishedRule[]> => {
+  const { rows } = await sql<RuleRow>`
+    select id, key, status, created_at, published_version as version from rules
+    where project_id = ${projectId} and status in ('ACTIVE', 'SHADOW')`.execute(work.db);
+  const found: PublishedRule[] = [];
+  await loadVersions(work, rows, ({ id, key, status, created_at: createdAt, version }, definition) => {
+    found.push({ id, key, version, createdAt, definition, isShadow: status === "SHADOW" });
+  });
+  return found;
+};
 
 /** Active definitions of a project by kind. */
 type DefinitionsByKind = ReadonlyMap<string, readonly Stored[]>;

@@ -4,7 +4,7 @@ import { NIL_ID } from "../kernel/ids.ts";
 import { throwUnlessOwn } from "../kernel/outages.ts";
 import { savepoint, shareConfig, type Work } from "../kernel/work.ts";
 import { changePlayers } from "./change.ts";
-import { planOf } from "./locked-plan.ts";
+import { planOf } from "./plan.ts";
 
 export type PlayersOf = { projectId: string; playerIds: readonly string[] };
 

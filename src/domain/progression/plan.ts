@@ -1,10 +1,16 @@
 import type { ProjectPlan } from "../evaluation/project-plan.ts";
 import type { RuleSet } from "../evaluation/running/compile.ts";
-import { createSizedCache } from "../kernel/caches.ts";
+import { createSizedCache, joinFlight } from "../kernel/caches.ts";
 import { notFound } from "../kernel/errors.ts";
-import { joinFlight } from "../kernel/flights.ts";
 import { Bulkhead, busy } from "../kernel/bulkhead.ts";
-import { mayChangeConfig, shareConfig, type Transact, tryShareConfig, type Work } from "../kernel/work.ts";
+import {
+  localKey,
+  mayChangeConfig,
+  shareConfig,
+  type Transact,
+  tryShareConfig,
+  type Work,
+} from "../kernel/work.ts";
 import {
   compileParts,
   type ProjectRow,
@@ -17,6 +23,7 @@ import {
 } from "./load-plan.ts";
 import { EventsHeld, EventsUnready } from "./lock-shared-counters.ts";
 import type { QueuedEvent } from "./queue.ts";
+import { together } from "../kernel/together.ts";
 
 /** Maximum plans in a cache; an evicted plan is compiled again. */
 const PLANS_MAX = 1_000;
@@ -242,3 +249,34 @@ export const loadPlan = async (
   const row = await readProject(work, projectId);
   return row && compileParts(await readPartsOf(work, row, rules));
 };
+
+const LOCKED = localKey("locked plans", () => new Map<string, ProjectPlan>());
+
+/**
+ * Returns the plan of a project, whose definitions stay as they are until this transaction is over: loaded
+ * once in it. @throws DomainError NOT_FOUND
+ * @throws PlansUnprepared
+ */
+export const planOf = async (work: Work, projectId: string): Promise<ProjectPlan> => {
+  const known = knownPlan(work, projectId);
+  if (known) return known;
+  const plan = (await loadPlans(work, [projectId], projectPlans)).get(projectId);
+  if (!plan) throw notFound("project");
+  if (!mayChangeConfig(work, projectId)) work.local.get(LOCKED).set(projectId, plan);
+  return plan;
+};
+
+/** Returns the plan that this transaction has locked already. */
+export const knownPlan = (work: Work, projectId: string): ProjectPlan | undefined =>
+  mayChangeConfig(work, projectId) ? undefined : work.local.get(LOCKED).get(projectId);
+
+/** As `planOf`, together with the others who share the transaction. */
+export const lockPlan = together({
+  phase: "PLAN",
+  isWrite: false,
+  run: async (work, projectIds: readonly string[]) => {
+    const plans = new Map<string, ProjectPlan>();
+    for (const id of new Set(projectIds)) plans.set(id, await planOf(work, id));
+    return projectIds.map((id) => ({ value: plans.get(id)! }));
+  },
+});

@@ -175,14 +175,14 @@ export type PlayerRecord = {
   emitted: readonly CausedEvent[];
   /** Lengths of the longest archived runs, by key of the streak. */
   longestRuns: ReadonlyMap<string, number>;
-  /** Periods without the reverted events, where known, by key of the streak; see read-streak-days.ts. */
+  /** Periods without the reverted events, where known, by key of the streak; see read-submitted.ts. */
   days: ReadonlyMap<string, StreakDays>;
   /** Counters that a sample cannot be subtracted from, without the event, by id of the metric. */
   recounted: ReadonlyMap<string, CounterState | undefined>;
   /** Badges that follow the event's counters, by key. */
   followed: ReadonlyMap<string, FollowedBadge>;
   lost: readonly LostRewards[];
-  /** The score of the player's other events by list, where it is known; see read-scores.ts. */
+  /** The score of the player's other events by list, where it is known; see read-groups.ts. */
   scores: ReadonlyMap<string, OtherScores>;
   submitted: readonly SubmittedScores[];
   goals: GoalsOfRecord;

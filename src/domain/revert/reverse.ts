@@ -8,7 +8,7 @@ import { limitedKey } from "../evaluation/rewards/shared-keys.ts";
 import { refreshSegments } from "../evaluation/segments/membership.ts";
 import { DERIVED_MAX, type Turn } from "../evaluation/turn.ts";
 import type { Steps } from "../kernel/slices.ts";
-import { reverseAdventures } from "./adventures/reverse-adventures.ts";
+import { reverseAdventures } from "./adventures/outcome.ts";
 import { type CounterStarts, derivedOf, reverseCounters } from "./counters-without.ts";
 import { reverseQuests } from "./quests/reverse-quests.ts";
 import { rewardOfGoal } from "./read-record.ts";

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { Bucket } from "../../domain/accounts/rate-limits/limiter.ts";
 import { CHANNELS_MAX } from "../../domain/social/chat/channels.ts";
-import { MENTIONS_MAX } from "../../domain/social/chat/moderation/spam.ts";
+import { MENTIONS_MAX } from "../../domain/social/chat/moderation/filters.ts";
 import { REPORT_NOTE_MAX, REPORTS_RATE } from "../../domain/social/chat/moderation/report-queue.ts";
 import { APPEAL_MAX, SANCTIONS_MAX } from "../../domain/social/chat/moderation/sanction-changes.ts";
 import { WORD_LENGTH_MAX } from "../../domain/social/chat/moderation/word-filter.ts";
@@ -119,14 +119,13 @@ import {
 import { SCOPE_EXAMINED_MAX } from "../../domain/leaderboards/board-list.ts";
 import { BACKFILL_EVENTS_MAX } from "../../domain/leaderboards/fill.ts";
 import { LEADERBOARDS_MAX, LEADERBOARDS_WITH_ARCHIVED_MAX } from "../../domain/leaderboards/leaderboards.ts";
-import { FEED_MAX } from "../../domain/leaderboards/notices/feed.ts";
+import { FEED_MAX } from "../../domain/leaderboards/notices/send.ts";
 import { SCORES_MAX } from "../../domain/leaderboards/record-scores.ts";
 import { JOBS_MAX } from "../../domain/long-work/project-jobs.ts";
 import { EXPORT_BYTES_MAX, EXPORT_ROWS_MAX } from "../../domain/player-lifecycle/erase.ts";
 import { METADATA_MAX_BYTES } from "../../domain/players/profile.ts";
 import { REQUEST_BYTES_MAX } from "../../domain/progression/load-states.ts";
-import { IDENTITIES_MAX } from "../../domain/progression/players/identities.ts";
-import { UPSERT_MAX } from "../../domain/progression/players/players.ts";
+import { IDENTITIES_MAX, UPSERT_MAX } from "../../domain/progression/players/players.ts";
 import { DEFINITION_KINDS } from "../../domain/registries/definition-kinds.ts";
 import { BULK_EVENT_IDS_MAX, BULK_EVENTS_MAX, REFUSED_MAX } from "../../domain/revert/bulk/bulk-revert.ts";
 import { SENT_EVENTS_MAX } from "../../domain/revert/read-submitted.ts";
@@ -140,7 +139,7 @@ import {
 import { SCHEMAS_MAX } from "../../domain/tracking/event-schemas.ts";
 import { EVENT_TYPES_MAX } from "../../domain/tracking/event-type-recorder.ts";
 import { CHECKS_MAX_MS, SCHEMA_MAX_BYTES, SCHEMA_MAX_PARTS } from "../../domain/tracking/json-schema.ts";
-import { LONG_ITEM_CHARS, SHORT_REFUSALS_EXPLAINED } from "../item-refusals.ts";
+import { LONG_ITEM_CHARS, SHORT_REFUSALS_EXPLAINED } from "../validate.ts";
 
 export const Limit = z
   .object({

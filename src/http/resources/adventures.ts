@@ -4,7 +4,7 @@ import { ADVENTURE_STATES, TRACKS } from "../../domain/evaluation/adventures/row
 import { QUEST_STATES } from "../../domain/evaluation/quests/row.ts";
 import { RewardBundle } from "../../domain/evaluation/rewards/bundle.ts";
 import { ADMINS, DESIGNERS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
-import { type AnyRoute, group } from "../route.ts";
+import { type AnyRoute, group, PATH_VALUES } from "../route.ts";
 import {
   claimPlayerAdventure,
   claimPlayerTier,
@@ -14,15 +14,12 @@ import {
   readPlayerAdventure,
 } from "../../domain/economy/adventures/change-adventures.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
-import { PATH_VALUES } from "../path-values.ts";
 import { publishDraft, showDraft } from "../../domain/economy/definitions/drafts.ts";
 import { getDefinition } from "../../domain/economy/definitions/definitions.ts";
-import { adventureKind, readAdventureStats } from "../../domain/economy/adventures/kind.ts";
-import { adventureList } from "../../domain/economy/adventures/list.ts";
+import { adventureKind, adventureList, readAdventureStats } from "../../domain/economy/adventures/kind.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
-import { draftFields } from "./definitions.ts";
+import { draftFields, draftRoutes } from "./definitions.ts";
 import { firstOf, ofPathPlayer } from "./bodies.ts";
-import { draftRoutes } from "./draft-routes.ts";
 
 const common = group({ tag: "Adventures", project: "caller" });
 

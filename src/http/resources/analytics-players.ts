@@ -39,8 +39,12 @@ import { AfterId, Limit } from "./bodies.ts";
 import { SEGMENT_GROUPS, type SegmentGroup } from "../../domain/analytics/segments.ts";
 import { queryChecker } from "../validate.ts";
 import { ExperimentListQuery } from "./analytics-experiments.ts";
-import { analyticsCohortRoutes, cohortsOf } from "./analytics-cohorts.ts";
-import { analyticsRetentionRoutes, retentionOf } from "./analytics-retention.ts";
+import {
+  analyticsCohortRoutes,
+  analyticsRetentionRoutes,
+  cohortsOf,
+  retentionOf,
+} from "./analytics-retention.ts";
 
 const QUESTIONS = [
   ...analyticsRoutes,

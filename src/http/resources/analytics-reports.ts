@@ -18,14 +18,32 @@ import {
 } from "../../domain/analytics/reports/saved-reports.ts";
 import { actorOf, BUILDERS, type Caller, EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import { forbidden } from "../../domain/kernel/errors.ts";
-import type { ReadyJson } from "../../domain/kernel/caches.ts";
+import { ReadyJson } from "../../domain/kernel/caches.ts";
 import { ANALYTICS } from "../../domain/kernel/timeouts.ts";
-import { type Reply, group } from "../route.ts";
+import { group, Reply } from "../route.ts";
 import { question } from "./analytics-fields.ts";
 import { rowsReply } from "./analytics-exports.ts";
-import { AnswerBody, NewReportBody, ReportBody, ReportChangeBody } from "./analytics-report-bodies.ts";
-import { askReport, readReport } from "./analytics-report-query.ts";
+import {
+  AnswerBody,
+  askReport,
+  NewReportBody,
+  readReport,
+  ReportBody,
+  ReportChangeBody,
+  ReportRunBody,
+} from "./analytics-report-query.ts";
 import { deleted, Deleted, paged, pageReply } from "./bodies.ts";
+import { promisify } from "node:util";
+import { gunzip } from "node:zlib";
+import type { App } from "../../app.ts";
+import {
+  getResult,
+  listRuns,
+  type ReportRun,
+  RUN_ORDERS,
+  RUNS_KEPT,
+  startRun,
+} from "../../domain/analytics/reports/runs.ts";
 
 /** The media types of an answer, and of its files. */
 export const ANSWER_MEDIA = ["application/json", "text/csv", "application/x-ndjson"] as const;
@@ -145,6 +163,54 @@ export const analyticsReportRoutes = [
       const report = await app.transact((work) => getAskable(work, refOf(around)));
       const reply = await askReport(app, around, report);
       return format === undefined ? reply : fileReply(report, reply.body as ReadyJson, format);
+    },
+  }),
+];
+
+const inflate = promisify(gunzip);
+
+const PATH = "/analytics/reports/{reportId}/runs";
+
+const show = ({ config }: App, reportId: string, run: ReportRun) => ({
+  ...run,
+  resultUrl:
+    run.resultUntil === null
+      ? null
+      : `${config.publicUrl}/api/v1/analytics/reports/${reportId}/runs/${run.id}/result`,
+});
+
+export const analyticsReportRunRoutes = [
+  reading.get(PATH, "listAnalyticsReportRuns", {
+    summary: "List the runs of a saved report",
+    description: `The last ${RUNS_KEPT} of its schedule, and those started by request.`,
+    ...paged(ReportRunBody, RUN_ORDERS, {}),
+    hasSmallRows: true,
+    run: async (work, { projectId, params, query }, app) => {
+      const listed = await listRuns(work, refOf({ projectId, params }), query);
+      return pageReply(listed, "runs", query, (run) => show(app, params.reportId, run));
+    },
+  }),
+  writing.post(PATH, "startAnalyticsReportRun", {
+    summary: "Start a run of a saved report",
+    description: "As its schedule does: as a job, whose answer is kept, and of which the same are told.",
+    status: 201,
+    response: ReportRunBody,
+    run: async (work, { caller, ...asked }, app) =>
+      show(app, asked.params.reportId, await startRun(work, refOf(asked), actorOf(caller))),
+  }),
+  reading.get(`${PATH}/{runId}/result`, "getAnalyticsReportResult", {
+    isRevalidated: true,
+    summary: "Get what a run of a saved report has answered",
+    description: "As the report's own operation answered when the run was due. Kept for a week.",
+    query: z.object({ format: Format }),
+    media: ANSWER_MEDIA,
+    response: AnswerBody,
+    outside: async (app, { caller, projectId, params, query: { format } }) => {
+      if (format !== undefined) requireFiles(caller);
+      const ref = { projectId, reportId: params.reportId, id: params.runId };
+      const found = await app.transact((work) => getResult(work, ref));
+      const ready = new ReadyJson(await inflate(found.packed), `W/"${params.runId}"`);
+      return format === undefined ? new Reply(200, ready as never) : fileReply(found, ready, format);
     },
   }),
 ];

@@ -12,7 +12,7 @@ import {
 import { boostPlayer, listBoosts, removeBoost } from "../../domain/economy/boosts/kind.ts";
 import { Boost, Lives } from "../../domain/kernel/events/shapes.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
-import { PATH_VALUES } from "../path-values.ts";
+import { PATH_VALUES } from "../route.ts";
 import { causeOf, Deleted, deleted, ofPathPlayer, onPlayers } from "./bodies.ts";
 
 /** Lives as the API shows them. */

@@ -12,7 +12,7 @@ import {
 } from "../../domain/kernel/events/social-views.ts";
 import { isId } from "../../domain/kernel/ids.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
-import { PATH_VALUES } from "../path-values.ts";
+import { group, PATH_VALUES, Reply } from "../route.ts";
 import { ADMINS, type Caller, EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import {
   CHANNEL_ORDERS,
@@ -34,7 +34,6 @@ import type { ChannelRef } from "../../domain/social/chat/channel-row.ts";
 import { invalid } from "../../domain/kernel/errors.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import type { Work } from "../../domain/kernel/work.ts";
-import { group, Reply } from "../route.ts";
 import { paged, pageReply, Person } from "./bodies.ts";
 
 const NAME_MAX = 100;

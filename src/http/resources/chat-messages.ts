@@ -4,7 +4,7 @@ import { readChannel, readSettings } from "../../domain/social/chat/channels.ts"
 import { isBlocked, recordBlocked } from "../../domain/social/chat/moderation/sanction-changes.ts";
 import { findPlayer } from "../../domain/progression/players/players.ts";
 import { ADMINS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
-import { admitSend } from "../../domain/social/chat/admit-send.ts";
+import { admitSend, markRead, react, REACTIONS_MAX } from "../../domain/social/chat/send-known.ts";
 import { deleteMessage, editMessage } from "../../domain/social/chat/message-view.ts";
 import { prepareText } from "../../domain/social/chat/context.ts";
 import { prepareFilter } from "../../domain/social/chat/moderation/filters.ts";
@@ -14,7 +14,6 @@ import {
   sendMessages,
   type Sent,
 } from "../../domain/social/chat/messages.ts";
-import { markRead, react, REACTIONS_MAX } from "../../domain/social/chat/send-known.ts";
 import { invalid } from "../../domain/kernel/errors.ts";
 import { PAGE_DEPTH_MAX } from "../../domain/kernel/paging.ts";
 import type { Work } from "../../domain/kernel/work.ts";

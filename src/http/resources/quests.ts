@@ -7,19 +7,17 @@ import { RewardBundle } from "../../domain/evaluation/rewards/bundle.ts";
 import { actorOf, DESIGNERS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import { type AnyRoute, group } from "../route.ts";
 import { getDefinition } from "../../domain/economy/definitions/definitions.ts";
-import { questKind } from "../../domain/economy/quests/kind.ts";
+import { questKind, questList } from "../../domain/economy/quests/kind.ts";
 import {
   listParticipants,
   PARTICIPANT_ORDERS,
   readQuestStats,
-} from "../../domain/economy/quests/participants.ts";
+} from "../../domain/economy/quests/player-quests.ts";
 import { publishDraft, showDraft } from "../../domain/economy/definitions/drafts.ts";
-import { questList } from "../../domain/economy/quests/list.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
 import { orderQuestBackfill } from "../../domain/rules/insight/recount-players.ts";
-import { draftFields } from "./definitions.ts";
+import { draftFields, draftRoutes } from "./definitions.ts";
 import { ByPlayer, paged, pageReply, Person } from "./bodies.ts";
-import { draftRoutes } from "./draft-routes.ts";
 
 const common = group({ tag: "Quests", project: "caller" });
 

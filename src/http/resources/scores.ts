@@ -8,7 +8,7 @@ import {
   REVIEW_ORDERS,
   REVIEW_STATUSES,
 } from "../../domain/leaderboards/reviews.ts";
-import { Reply } from "../route.ts";
+import { PATH_VALUES, Reply } from "../route.ts";
 import {
   type BatchScore,
   finishScore,
@@ -18,16 +18,16 @@ import {
   submitScores,
 } from "../../domain/leaderboards/record-scores.ts";
 import { removePlayer } from "../../domain/leaderboards/remove-player.ts";
-import { PATH_VALUES } from "../path-values.ts";
 import {
   explainedInPart,
   readScoreItems,
   resultsInOrder,
   SHORT_REFUSALS_EXPLAINED,
   submissionOf,
-} from "../item-refusals.ts";
+} from "../validate.ts";
 import { boards, PlayerRef, SubmittedScore } from "./leaderboards.ts";
 import { ByPlayer, paged, pageReply } from "./bodies.ts";
+
 const write = boards.with({ access: { scope: "leaderboards:write", roles: ADMINS } });
 
 const ScoreReviewBody = z

@@ -11,7 +11,7 @@ import { JobSteps } from "../../../src/domain/long-work/step-job.ts";
 import { JOB_KINDS } from "../../../src/domain/registries/jobs/kinds.ts";
 import { aPlan, aPlayerState } from "../rules/plan.ts";
 import { DEFAULT_CURVE, type LevelCurve, levelOf } from "../../../src/domain/evaluation/xp/levels.ts";
-import { requeueDueEvents } from "../../../src/domain/progression/waiting-work.ts";
+import { requeueDueEvents } from "../../../src/domain/progression/queue.ts";
 import { lineCause } from "../../../src/domain/progression/save.ts";
 
 type Query = (text: string, ...rest: unknown[]) => Promise<{ rows: unknown[] }>;

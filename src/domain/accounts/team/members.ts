@@ -9,7 +9,7 @@ import type { PageQuery } from "../../kernel/paging.ts";
 import { definedOf, shown } from "../../kernel/json.ts";
 import type { Tenant } from "../tenants/tenant.ts";
 import { refuseForBreakGlass } from "../sso/enforcement.ts";
-import { releaseLinksOf } from "../sso/links.ts";
+import { releaseLinksOf } from "../sso/resolve.ts";
 import {
   isActiveOwner,
   lockTeam,

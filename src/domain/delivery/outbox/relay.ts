@@ -9,7 +9,7 @@ import {
 } from "./read-queue.ts";
 import { type Backlog, type Backlogs, RelaySchedule, type RoundSize } from "./relay-schedule.ts";
 import { messageOf } from "./stream.ts";
-import { isWebhookType } from "../webhooks/catalogue.ts";
+import { isWebhookType, maySendAs, sentAs } from "../webhooks/catalogue.ts";
 import {
   eventsFor,
   type Happened,
@@ -17,7 +17,6 @@ import {
   planWebhooks,
   readSubscribers,
 } from "../webhooks/plan.ts";
-import { maySendAs, sentAs } from "../webhooks/sent-as.ts";
 import type { RankStore } from "../../evaluation/boards/ranks.ts";
 import { type ChatLine } from "../../kernel/events/social-views.ts";
 import {

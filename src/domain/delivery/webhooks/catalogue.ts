@@ -1,8 +1,15 @@
 import { z } from "zod";
 import { exampleOf } from "../../kernel/example.ts";
-import { CUSTOM_ENTRY, type Entry, EVENT_ENTRIES } from "../../kernel/events/domain-events.ts";
+import {
+  CUSTOM_ENTRY,
+  type Entry,
+  EVENT_ENTRIES,
+  type EventData,
+  type EventType,
+} from "../../kernel/events/domain-events.ts";
 import { NOISY_TYPES, SENT_EVENT_TYPES } from "../../kernel/events/event-types.ts";
 import type { Json } from "../../kernel/events/events.ts";
+import type { QuestOutline } from "../../evaluation/quests/show.ts";
 
 const CUSTOM = "custom.";
 const CUSTOM_PATTERN = /^custom\.(\*|[A-Za-z0-9_][A-Za-z0-9_.:-]{0,99}(\.\*)?)$/;
@@ -126,4 +133,42 @@ export const sampleOf = (type: string): Json | undefined => {
     ?.data;
   if (isCustomType(type)) return { ...data, eventType: type.slice("custom.".length) };
   return type === CUSTOM_TYPE ? undefined : data;
+};
+
+type Row = { type: EventType; data: Json };
+/** An event for webhooks, which may have another type than the row that tells of it. */
+type Sent = { type: string; data: Json };
+
+/** Returns the event `quest.progress` that a line of the player's stream tells of. */
+const progressOf = (line: EventData<"quest.updated">, progress: NonNullable<typeof line.progress>): Sent => {
+  const { playerId, externalUserId } = line;
+  const { id: playerQuestId, questKey, cycleKey, percent, steps } = line.quest as QuestOutline;
+  const { previousPercent, justCompleted } = progress;
+  const data: EventData<"quest.progress"> = {
+    playerId,
+    externalUserId,
+    playerQuestId: playerQuestId!,
+    questKey,
+    cycleKey,
+    percent,
+    previousPercent,
+    steps: steps.map(({ stepKey, value, target, state }) => ({
+      stepKey,
+      value,
+      target,
+      done: state === "DONE",
+      justCompleted: justCompleted.includes(stepKey),
+    })),
+  };
+  return { type: "quest.progress", data };
+};
+
+/** Returns the type of event that a row of a type may tell webhooks of. */
+export const maySendAs = (type: EventType): string => (type === "quest.updated" ? "quest.progress" : type);
+
+/** Returns the event that webhooks receive of a row of the outbox: mostly the row's own. */
+export const sentAs = ({ type, data }: Row): Sent => {
+  if (type !== "quest.updated") return { type, data };
+  const line = data as EventData<"quest.updated">;
+  return line.progress ? progressOf(line, line.progress) : { type, data };
 };

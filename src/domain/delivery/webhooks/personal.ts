@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import { renameIn } from "../../social/chat/context.ts";
-import { type Person, texts, uuids } from "../../players/person.ts";
+import { type Person, texts, uuids } from "../../players/player-refs.ts";
 import type { Work } from "../../kernel/work.ts";
 import { deliveryId, ERASED_ERROR, ERASURE_TYPE } from "./plan.ts";
 

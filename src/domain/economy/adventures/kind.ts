@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import { type Definition, definitionKind } from "../definitions/definitions.ts";
-import { draftOf } from "../definitions/drafts.ts";
+import { DOCUMENT, DRAFT_ORDERS, type DraftList, draftOf } from "../definitions/drafts.ts";
 import { checkNamed, isActiveKey, namesOfAudience, type Reference } from "../definitions/references.ts";
 import { checkCircle, readGoals } from "../quests/circles.ts";
 import { checkBundles } from "../rewards/references.ts";
@@ -99,3 +99,24 @@ export const adventureKind = definitionKind<Adventure>({
   hasDrafts: true,
   check,
 });
+
+const by = { ...DRAFT_ORDERS, startsAt: sql`(${DOCUMENT} ->> 'startsAt')::timestamptz` };
+
+type Filters = {
+  season?: string | undefined;
+  /** Those of which this quest is an item. */
+  questKey?: string | undefined;
+};
+
+const hasItem = (questKey: string) => sql`${DOCUMENT} @> ${JSON.stringify({ items: [{ questKey }] })}::jsonb`;
+
+/** How adventures are listed. */
+export const adventureList: DraftList<keyof typeof by, Filters> = {
+  kind: "adventure",
+  orders: { by, usual: "asc" },
+  span: { from: "startsAt", until: "endsAt" },
+  where: ({ season, questKey }) => [
+    season === undefined ? undefined : sql`${DOCUMENT} ->> 'season' = ${season}`,
+    questKey === undefined ? undefined : hasItem(questKey),
+  ],
+};

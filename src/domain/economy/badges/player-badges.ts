@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from "kysely";
 import { isoOf } from "../../kernel/iso-time.ts";
 import { readCounted, type Work } from "../../kernel/work.ts";
-import { readDefinition } from "../definitions/named.ts";
+import { readDefinition } from "../definitions/definitions.ts";
 import { conflict, type DomainError, invalid } from "../../kernel/errors.ts";
 import type { Cause } from "../../kernel/events/events.ts";
 import { newId } from "../../kernel/ids.ts";

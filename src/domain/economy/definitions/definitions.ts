@@ -2,7 +2,7 @@ import { defineEntity, LockMode, p, UniqueConstraintViolationException } from "@
 import { sql } from "kysely";
 import type { z } from "zod";
 import { auditDefinition } from "../../accounts/audit/audit.ts";
-import { refuseInUse } from "./in-use.ts";
+import { refuseInUse } from "./references.ts";
 import { changeRunning, checkSize } from "./running.ts";
 import type { Defined, Pause, Phase } from "../../evaluation/live.ts";
 import type { Caller } from "../../kernel/caller.ts";
@@ -21,6 +21,39 @@ import {
 } from "../../kernel/paging.ts";
 import { containing } from "../../kernel/db.ts";
 import { changeConfig, readCounted, type Work } from "../../kernel/work.ts";
+import { type Outcome, together } from "../../kernel/together.ts";
+
+/** A definition of a project: `ref` is its UUID or key. */
+export type DefinitionName = { projectId: string; kind: string; ref: string };
+
+/**
+ * As `getDefinition`, together with the others who share the transaction; the result is for reading alone.
+ * @throws DomainError NOT_FOUND
+ */
+export const readDefinition = together({
+  phase: "READS",
+  isWrite: false,
+  run: async ({ em }, names: readonly DefinitionName[]) => {
+    const refs = [...new Set(names.map(({ ref }) => ref))];
+    const ids = refs.filter(isId).map((ref) => ref.toLowerCase());
+    const kinds = [...new Set(names.map(({ kind }) => kind))];
+    const found = await em.find(
+      Definition,
+      {
+        projectId: names[0]!.projectId,
+        kind: { $in: kinds },
+        $or: [{ key: { $in: refs } }, ...(ids.length > 0 ? [{ id: { $in: ids } }] : [])],
+      },
+      { disableIdentityMap: true },
+    );
+    return names.map(({ kind, ref }): Outcome<Definition> => {
+      const ofKind = found.filter((one) => one.kind === kind);
+      const value =
+        ofKind.find(({ id }) => id === ref.toLowerCase()) ?? ofKind.find(({ key }) => key === ref);
+      return value ? { value } : { error: notFound(kind) };
+    });
+  },
+});
 
 /**
  * A project's economy definitions of every kind (registries/definition-kinds.ts): one table, since all need the

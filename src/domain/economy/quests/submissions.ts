@@ -25,8 +25,7 @@ import { isId } from "../../kernel/ids.ts";
 import { offsetOf, orderBy, type Ordered, type PageQuery, type SortOf } from "../../kernel/paging.ts";
 import { Apart } from "../../kernel/together.ts";
 import { countRows, lockRoom, type Transact, type Work } from "../../kernel/work.ts";
-import { lockPlan } from "../../progression/locked-plan.ts";
-import { projectPlans, readPlan } from "../../progression/plan.ts";
+import { lockPlan, projectPlans, readPlan } from "../../progression/plan.ts";
 import { getPlayer, isPlayer } from "../../progression/players/players.ts";
 
 /** Maximum codes of one request, and free ones of one step. */

@@ -1,7 +1,6 @@
 import { sql } from "kysely";
 import { auditDefinition } from "../../accounts/audit/audit.ts";
-import { getDefinition } from "../definitions/definitions.ts";
-import { readDefinition } from "../definitions/named.ts";
+import { getDefinition, readDefinition } from "../definitions/definitions.ts";
 import {
   getGrant,
   type GrantRow,
@@ -26,7 +25,7 @@ import {
 import type { Turn } from "../../evaluation/turn.ts";
 import { conflict, type DomainError, invalid } from "../../kernel/errors.ts";
 import type { Cause } from "../../kernel/events/events.ts";
-import { insertWarehouseChanges } from "../../kernel/events/warehouse-changes.ts";
+import { insertWarehouseChanges } from "../../kernel/events/uncounted.ts";
 import { newId } from "../../kernel/ids.ts";
 import { unanswered } from "../../kernel/statements.ts";
 import { Apart, together } from "../../kernel/together.ts";

@@ -1,13 +1,192 @@
 import { z } from "zod";
-import { type ConditionKind, type Test } from "./condition.ts";
+import { type ConditionKind, conditionKind, reads, readsTimed, type Test } from "./condition.ts";
 import { timeWindow } from "./time-window.ts";
-import { eventAggregate } from "./event-aggregate.ts";
-import { eventProperty } from "./event-property.ts";
-import { leaderboardRank } from "./leaderboard-rank.ts";
-import { playerProperty } from "./player-property.ts";
 import { progressState } from "./progress-state.ts";
-import { segment } from "./segment.ts";
-import { streak } from "./streak.ts";
+import { entryAt, fromRankScore } from "../boards/lists.ts";
+import type { Turn } from "../turn.ts";
+import { compileComparison, compilePlayerValue, expectedOf } from "../language/expressions.ts";
+import { checkOperand, comparisonFields, numericFields } from "../language/operators.ts";
+import {
+  compilePath,
+  fieldMentions,
+  isPlayerValue,
+  Key,
+  mentionsAt,
+  Path,
+  PLAYER_VALUES,
+} from "../language/syntax.ts";
+import { streakMeasure } from "../streaks/advance.ts";
+import { Audience, audienceTest } from "../segments/audience.ts";
+import { DISTINCT_MAX } from "../metrics/aggregates.ts";
+import { compileMetric, Metric, metricId } from "../metrics/compile.ts";
+import { readMetric } from "../metrics/count.ts";
+
+/** Compares a property of the triggering event. */
+const eventProperty = conditionKind({
+  type: "event_property",
+  summary: "A property of the event",
+  schema: z
+    .strictObject({ type: z.literal("event_property"), path: Path, ...comparisonFields })
+    .superRefine(checkOperand),
+  inputs: () => reads(),
+  compile: (condition) => {
+    const read = compilePath(condition.path);
+    const holds = compileComparison(condition);
+    return (turn) => holds(read(turn.event.properties), turn);
+  },
+  explain: (condition, turn) => ({
+    expected: expectedOf(condition, turn),
+    actual: compilePath(condition.path)(turn.event.properties),
+  }),
+});
+
+const largestOf = (value: unknown): number => {
+  const numbers = (Array.isArray(value) ? value : [value]).filter((one) => typeof one === "number");
+  return Math.max(-Infinity, ...numbers);
+};
+
+/** Compares a metric of the player's events at the event's time, this event included. */
+const eventAggregate = conditionKind({
+  type: "event_aggregate",
+  summary: "An aggregate of the player's events, including this one",
+  isExpensive: true,
+  schema: z
+    .strictObject({ type: z.literal("event_aggregate"), metric: Metric, ...numericFields })
+    .superRefine(checkOperand)
+    .refine(({ metric, value }) => metric.aggregate !== "distinct" || largestOf(value) <= DISTINCT_MAX, {
+      path: ["value"],
+      message: `distinct counts to ${DISTINCT_MAX}`,
+    }),
+  metrics: ({ metric }) => [metric],
+  inputs: ({ metric }) => {
+    const name = `metric:${metricId(metric)}`;
+    const type = metric.window?.type;
+    return type === "CALENDAR" || type === "ROLLING" ? readsTimed(name, "field:timezone") : reads(name);
+  },
+  compile: (condition) => {
+    const metric = compileMetric(condition.metric);
+    const holds = compileComparison(condition);
+    return (turn) => holds(readMetric(turn, metric), turn);
+  },
+  explain: (condition, turn) => ({
+    expected: expectedOf(condition, turn),
+    actual: readMetric(turn, compileMetric(condition.metric)),
+  }),
+});
+
+/** Compares a value of the player at the moment the rule runs, after the rules before it. */
+const playerProperty = conditionKind({
+  type: "player_property",
+  summary: "The current value of a field of the player",
+  schema: z
+    .strictObject({
+      type: z.literal("player_property"),
+      field: z.string().max(400).refine(isPlayerValue, `must be ${PLAYER_VALUES}`),
+      ...comparisonFields,
+    })
+    .superRefine(checkOperand),
+  mentions: ({ field }) => fieldMentions("field", field),
+  inputs: ({ field, op }) =>
+    field === "lives" || op === "within_last" || op === "older_than"
+      ? readsTimed(`field:${field}`)
+      : reads(`field:${field}`),
+  compile: (condition) => {
+    const read = compilePlayerValue(condition.field);
+    const holds = compileComparison(condition);
+    return (turn) => holds(read(turn), turn);
+  },
+  explain: (condition, turn) => ({
+    expected: expectedOf(condition, turn),
+    actual: compilePlayerValue(condition.field)(turn),
+  }),
+});
+
+/** Tests whether the player is in any, all or none of some segments. */
+const segment = conditionKind({
+  type: "segment",
+  summary: "The segments that the player is in",
+  schema: z.strictObject({ type: z.literal("segment"), ...Audience.shape }),
+  mentions: ({ segmentKeys }) => mentionsAt("segmentKeys", "segment", segmentKeys),
+  inputs: ({ segmentKeys }) => ({ ...reads(), segmentKeys }),
+  compile: audienceTest,
+  explain: ({ segmentKeys, match }, { player }) => ({
+    expected: { segmentKeys, match },
+    actual: segmentKeys.filter((key) => player.segments.has(key)),
+  }),
+});
+
+/** Compares a streak of the player at the event's time, after the event has counted for it. */
+const streak = conditionKind({
+  type: "streak",
+  summary: "The length of a streak, or the freezes held",
+  isExpensive: true,
+  schema: z
+    .strictObject({
+      type: z.literal("streak"),
+      streakKey: Key,
+      measure: z.enum(["current", "longest", "freezes"]).default("current"),
+      ...numericFields,
+    })
+    .superRefine(checkOperand),
+  mentions: ({ streakKey }) => mentionsAt("streakKey", "streak", streakKey),
+  // A streak that breaks is settled by the sweep of streaks, which changes the player's holdings.
+  inputs: ({ streakKey }) => reads(`streak:${streakKey}`),
+  compile: (condition) => {
+    const { streakKey, measure } = condition;
+    const holds = compileComparison(condition);
+    return (turn) => holds(streakMeasure(turn, streakKey, measure), turn);
+  },
+  explain: (condition, turn) => ({
+    expected: expectedOf(condition, turn),
+    actual: streakMeasure(turn, condition.streakKey, condition.measure),
+  }),
+});
+
+/**
+ * Ranks need the rank index, which evaluation cannot access: it does no I/O, and counting the rows before a
+ * player in the database costs more the longer the board is. The score is part of the player.
+ */
+const NOT_YET: readonly unknown[] = ["rank", "percentile", "league_tier", "PREVIOUS"];
+
+const notYet =
+  (fallback: string) =>
+  ({ input }: { input?: unknown }): string => {
+    // The default measure of the format is the rank.
+    const given = input ?? "rank";
+    return NOT_YET.includes(given) ? `${given as string} is not available yet` : fallback;
+  };
+
+const scoreOf = ({ project, player, event }: Turn, leaderboardKey: string): number | undefined => {
+  const board = project.boardsByKey.get(leaderboardKey);
+  const entry = board && entryAt(board, player, event);
+  return board && entry ? fromRankScore(board, entry.rankScore) : undefined;
+};
+
+/** Compares the score in the period of the event's time, before this event counts; none without an entry. */
+const leaderboardRank = conditionKind({
+  type: "leaderboard_rank",
+  summary: "The player's standing on a leaderboard",
+  schema: z
+    .strictObject({
+      type: z.literal("leaderboard_rank"),
+      leaderboardKey: Key,
+      period: z.literal("CURRENT", { error: notYet("must be CURRENT") }).default("CURRENT"),
+      measure: z.literal("score", { error: notYet("must be score") }),
+      ...numericFields,
+    })
+    .superRefine(checkOperand),
+  mentions: ({ leaderboardKey }) => mentionsAt("leaderboardKey", "leaderboard", leaderboardKey),
+  inputs: () => readsTimed("entries"),
+  compile: (condition) => {
+    const { leaderboardKey } = condition;
+    const holds = compileComparison(condition);
+    return (turn) => holds(scoreOf(turn, leaderboardKey), turn);
+  },
+  explain: (condition, turn) => ({
+    expected: expectedOf(condition, turn),
+    actual: scoreOf(turn, condition.leaderboardKey),
+  }),
+});
 
 /** All kinds of conditions. */
 const KINDS = [

@@ -11,7 +11,7 @@ import { isoOf } from "../../kernel/iso-time.ts";
 import { offsetOf, type Ordered, type PageQuery, type SortOf } from "../../kernel/paging.ts";
 import { changeConfig, countRows, type Total, type Transact, type Work } from "../../kernel/work.ts";
 import { getLeaderboard } from "../leaderboards.ts";
-import { type Name, readNames } from "../names.ts";
+import { type Name, readNames } from "../live-list.ts";
 import { openBoard } from "./open.ts";
 import type { PeriodRow, PrizeStatus } from "./prizes.ts";
 import { boardOf, type Leaderboard } from "../../progression/load-plan.ts";

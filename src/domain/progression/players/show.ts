@@ -13,9 +13,8 @@ import { Player, type PlayerStatus } from "../../players/player.ts";
 import type { PlayerKey } from "../change.ts";
 import { loadStates } from "../load-states.ts";
 import { emptyHoldings } from "../load.ts";
-import { knownPlan } from "../locked-plan.ts";
+import { knownPlan, projectPlans, readPlan } from "../plan.ts";
 import { balances, dueLots, lots, type PlayerPart } from "../parts/part.ts";
-import { projectPlans, readPlan } from "../plan.ts";
 
 /** A player in the API. Times are ISO 8601. */
 export type ShownPlayer = {

@@ -1,9 +1,13 @@
 import { type RawBuilder, sql } from "kysely";
 import { z } from "zod";
 import { audit } from "../../accounts/audit/audit.ts";
-import { Project, readClock } from "../../accounts/projects/project.ts";
+import { inProjectTime, Project, readClock } from "../../accounts/projects/project.ts";
 import { getProject, lockProject } from "../../accounts/projects/projects.ts";
-import { ADVENTURE_ENDS, DUE_ADVENTURES, settlePlayersAdventures } from "../../economy/adventures/due.ts";
+import {
+  ADVENTURE_ENDS,
+  DUE_ADVENTURES,
+  settlePlayersAdventures,
+} from "../../economy/adventures/change-adventures.ts";
 import { DUE_BOOSTS, endPlayersBoosts } from "../../economy/boosts/kind.ts";
 import { DUE_HOLDS, DUE_LOTS, expirePlayersHolds, expirePlayersLots } from "../../economy/currencies/kind.ts";
 import { BADGE_EDITS } from "../../economy/badges/kind.ts";
@@ -37,8 +41,9 @@ import {
   movedEndsOf,
   type PlayersOf,
 } from "../../progression/moved-ends.ts";
-import { areEventsWaiting, delayedTimesOf, requeueDelayed } from "../../progression/waiting-work.ts";
+import { areEventsWaiting, delayedTimesOf, requeueDelayed } from "../../progression/queue.ts";
 import { scheduleTimesOf, stepSchedules } from "../../rules/schedules.ts";
+import { NIL_ID } from "../../kernel/ids.ts";
 
 /** What was done of what is due: how many, or that others have to do something first. */
 type Settled = { count: number } | "BLOCKED";
@@ -417,4 +422,27 @@ export const changeTestClock = async (
   await queueJob(work, sandbox.id, { kind: clockAdvance, params, createdBy });
   const to = projectTime(work, { clockAheadMs: toAheadMs }).toISOString();
   await audit(work, { action: "sandbox_clock.advanced", target, tenantId, data: { to } });
+};
+
+/** Sandboxes of a page. */
+const SANDBOXES_AT_ONCE = 500;
+
+/**
+ * Returns the next sandboxes by id, after one, whose clocks are ahead of the server's and that are not being
+ * advanced; none behind the last.
+ */
+export const sandboxesAhead = async ({ db }: Work, after = NIL_ID): Promise<string[]> => {
+  const { rows } = await sql<{ id: string }>`
+    select id from projects p
+    where id > ${after}::uuid and clock_ahead_ms > 0 and deleted_at is null and not exists (
+      select from project_jobs j where j.project_id = p.id and j.kind = ${clockAdvance.kind}
+        and j.status in ('QUEUED', 'RUNNING'))
+    order by id limit ${SANDBOXES_AT_ONCE}`.execute(db);
+  return rows.map(({ id }) => id);
+};
+
+/** Does the next of what is due by the clock of a sandbox. @returns whether anything could be done */
+export const followClock = async (work: Work, projectId: string): Promise<boolean> => {
+  const done = await settleNext(await inProjectTime(work, projectId), projectId);
+  return done.what === "DONE";
 };

@@ -1,13 +1,15 @@
 import { sql } from "kysely";
 import { auditDefinitions, type DefinitionChange } from "../../accounts/audit/audit.ts";
 import { type DefinitionKind, refuseFull } from "../../economy/definitions/definitions.ts";
-import { adventuresOf, createInUse, itemInUse } from "../../economy/definitions/in-use.ts";
-import { movePhases, pausesOfArchived, pausesOfRestored } from "../../economy/definitions/phases.ts";
 import {
+  adventuresOf,
+  createInUse,
+  itemInUse,
   type ProjectDefinitions,
   shareDefinitions,
   UnknownReference,
 } from "../../economy/definitions/references.ts";
+import { movePhases, pausesOfArchived, pausesOfRestored } from "../../economy/definitions/phases.ts";
 import { checkSize } from "../../economy/definitions/running.ts";
 import type { Defined, Phase, Stored } from "../../evaluation/live.ts";
 import type { Json } from "../../kernel/events/events.ts";

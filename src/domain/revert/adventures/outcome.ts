@@ -1,5 +1,5 @@
 import type { CompiledAdventure, CompiledItem } from "../../evaluation/adventures/compile.ts";
-import { isDone, pointsOfEvent } from "../../evaluation/adventures/progress.ts";
+import { isDone, pointsOfEvent, storeAdventure } from "../../evaluation/adventures/progress.ts";
 import {
   type AdventureRow,
   hasJoined,
@@ -13,13 +13,22 @@ import { isInPause, wasPausedAt } from "../../evaluation/live.ts";
 import { toSum } from "../../evaluation/metrics/aggregates.ts";
 import type { PastEvent } from "../../evaluation/metrics/count.ts";
 import type { PlayerState } from "../../evaluation/player-state.ts";
-import type { ProjectPlan } from "../../evaluation/project-plan.ts";
+import type { PlanTurn, ProjectPlan } from "../../evaluation/project-plan.ts";
 import type { RewardBundle } from "../../evaluation/rewards/bundle.ts";
 import { pastEvent } from "../../evaluation/rule-event.ts";
 import type { Steps } from "../../kernel/slices.ts";
 import type { QuestsWithout } from "../quests/outcome.ts";
 import { remainderOf } from "../read-record.ts";
-import type { AdventureOutcome, CausedEvent, QuestCompletion, RevertedEvent } from "../record.ts";
+import type {
+  AdventureOutcome,
+  CausedEvent,
+  PlayerRecord,
+  QuestCompletion,
+  Reversal,
+  RevertedEvent,
+} from "../record.ts";
+import { publish } from "../../evaluation/emit.ts";
+import { showAdventure } from "../../evaluation/adventures/show.ts";
 
 /** What is left of an item, and how many of its completions are lost. */
 type ItemLeft = { item: ItemDone | undefined; fewer: number };
@@ -293,3 +302,20 @@ const outcomeOf = (of: Of): AdventureOutcome | undefined => {
     left: leftOf(of, [...lost, ...whole], { fallen, isUndone, kept, uncounted }),
   };
 };
+
+/**
+ * Takes back what the event has brought in adventures, and names what stays. To be called after quests. In
+ * pieces.
+ */
+export function* reverseAdventures(turn: PlanTurn, { goals }: PlayerRecord, reversal: Reversal): Steps<void> {
+  const { id: playerId, externalUserId } = turn.player;
+  const now = { ...turn, event: { ...turn.event, at: turn.nowMs } };
+  for (const { adventure, row, left } of goals.adventures) {
+    yield;
+    for (const what of left) reversal.left.add(what);
+    storeAdventure(now, adventure, row);
+    reversal.adventures.add(adventure.key);
+    const shown = showAdventure(now, adventure);
+    publish(now, "adventure.updated", { playerId, externalUserId, adventure: shown, change: "PROGRESS" });
+  }
+}

@@ -26,8 +26,7 @@ import {
   startOf,
 } from "./history.ts";
 import { findVersion } from "../lifecycle/publishing.ts";
-import { problemsOf } from "../lifecycle/mend.ts";
-import { refusal } from "../lifecycle/validate.ts";
+import { problemsOf, refusal } from "../lifecycle/validate.ts";
 import { findRule } from "../rules.ts";
 
 /** Minimum number of events per statement, and of players whose events it looks for. */

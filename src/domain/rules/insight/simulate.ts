@@ -22,8 +22,7 @@ import type { RuleEvent } from "../../evaluation/rule-event.ts";
 import { type PublishedRule, rulePieces } from "../../evaluation/running/compile.ts";
 import { type CompiledStreak, type Streak, untouched } from "../../evaluation/streaks/compile.ts";
 import { deadlineAfter, periodAt } from "../../evaluation/streaks/periods.ts";
-import { truncateTrace } from "../../evaluation/trace/keep-trace.ts";
-import { createTrace, type EventTrace } from "../../evaluation/trace/trace.ts";
+import { createTrace, type EventTrace, truncateTrace } from "../../evaluation/trace/trace.ts";
 import { levelOf } from "../../evaluation/xp/levels.ts";
 import { DomainError, invalid, notFound } from "../../kernel/errors.ts";
 import { canTriggerRules } from "../../kernel/events/event-types.ts";
@@ -40,7 +39,7 @@ import { loadStates } from "../../progression/load-states.ts";
 import { emptyHoldings, readPlayer } from "../../progression/load.ts";
 import { readCounters } from "../../progression/lock-shared-counters.ts";
 import { loadPlan } from "../../progression/plan.ts";
-import { loadPublishedInPages } from "../../progression/published-rules.ts";
+import { loadPublished } from "../../progression/load-plan.ts";
 import { Rule } from "../rules.ts";
 import { checkTime, PROPERTIES_MAX_BYTES } from "../../tracking/event-input.ts";
 
@@ -378,7 +377,7 @@ const rulesOf = async (
   projectId: string,
   { include, inline }: Simulation,
 ): Promise<PublishedRule[]> => {
-  const published = include.published ? await loadPublishedInPages(work, projectId) : [];
+  const published = include.published ? await loadPublished(work, projectId) : [];
   const byKey = new Map(published.map((rule) => [rule.key, rule]));
   const drafts = await work.em.find(Rule, {
     projectId,

@@ -7,7 +7,7 @@ import { shareConfig, type Work } from "../../kernel/work.ts";
 import { changePlayers } from "../../progression/change.ts";
 import { type Channel, isPrivate } from "./channel-row.ts";
 import { type ChatContext, type ContextPerson, type ContextQuestion, namesIn, renameIn } from "./context.ts";
-import { MENTIONS_MAX, refuseMentions } from "./moderation/spam.ts";
+import { MENTIONS_MAX, refuseMentions } from "./moderation/filters.ts";
 
 /** Type of inbox messages about mentions. */
 const MENTION_TYPE = "chat-mention";

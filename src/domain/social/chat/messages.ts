@@ -42,7 +42,7 @@ import {
   tombstoneOf,
 } from "./message-view.ts";
 import type { Screening } from "./moderation/moderate.ts";
-import { MENTIONS_MAX } from "./moderation/spam.ts";
+import { MENTIONS_MAX } from "./moderation/filters.ts";
 
 /** Flag of a message that a moderator has addressed to everybody. */
 const EVERYONE_FLAG = "everyone";

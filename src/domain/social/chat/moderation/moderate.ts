@@ -169,7 +169,7 @@ const ofWords = (
 /**
  * Moderates a text: sanctions, rules of the channel, links, words, in this order; the first refusal wins.
  * Texts of servers and console users are accepted unchanged. Pure, total for any string, and linear in its
- * length. Rates are the limiter's: see spam.ts.
+ * length. Rates are the limiter's: see filters.ts.
  * @param ahead of a text that was screened before, used while it is current
  */
 export const moderate = (context: ModerationContext, text: string, ahead?: Screening): Verdict => {
