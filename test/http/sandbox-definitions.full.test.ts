@@ -139,6 +139,35 @@ describe("definitions of a sandbox", () => {
     assertError(await api.get("/api/v1/rules/giver", { key: test }), 404);
   });
 
+  it("that are archived there keep no board from another name, and no quest from where it is", async () => {
+    const prize = { from: 1, to: 1, rewards: { currencies: { shells: 5 } } };
+    const board = {
+      key: "list",
+      name: "List",
+      metric: { source: "XP" },
+      period: { kind: "WEEKLY" },
+      prizes: [prize],
+    };
+    await make("currencies", { key: "shells", name: "Shells" });
+    await make("leaderboards", board);
+    await make("quests", definitionDocument("quest", { key: "tour" }));
+    await publish("quests/tour");
+    await synced();
+    must(await api.patch("/api/v1/leaderboards/list", { name: "Ranking" }, { key: live }), 200);
+    await archive("currencies/shells", test);
+    const rewards = { currencies: { shells: 1 } };
+    must(await api.patch("/api/v1/quests/tour", { rewards }, { key: live }), 200);
+    await publish("quests/tour");
+    must(await api.post("/api/v1/quests/tour/pause", {}, { key: live }), 200);
+    const { leaderboards, definitions, skipped } = await synced();
+    const keys = skipped.map(({ key }: { key: string }) => key).toSorted();
+    assert.deepEqual([leaderboards, definitions.quests, keys], [1, 0, ["shells", "tour"]]);
+    const there = async (path: string) => must(await api.get(`/api/v1/${path}`, { key: test }), 200);
+    assert.equal((await there("leaderboards/list")).name, "Ranking");
+    assert.equal((await there("quests/tour")).status, "ACTIVE");
+    must(await api.patch("/api/v1/leaderboards/list", { name: "Own" }, { key: test }), 200);
+  });
+
   it("lose edits there that were never published", async () => {
     await make("quests", definitionDocument("quest", { key: "walk" }));
     await publish("quests/walk");

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import { type RawBuilder, sql } from "kysely";
 import { auditDefinition } from "../accounts/audit/audit.ts";
 import { settingsFrom } from "../evaluation/project-settings.ts";
@@ -119,6 +120,9 @@ const namesOf = ({ metric, audience, entryCost }: Definition): Named[] => [
     ? [{ field: "entryCost.currencyKey", kind: "currency" as const, key: entryCost.currencyKey }]
     : []),
 ];
+
+/** Everything by which a leaderboard names definitions. */
+const namedBy = (definition: Definition) => [namesOf(definition), definition.prizes];
 
 /**
  * Checks that everything a leaderboard names exists in the project.
@@ -268,7 +272,8 @@ const touch = async (work: Work, leaderboard: Leaderboard, step: Step): Promise<
 };
 
 /**
- * Changes a leaderboard, effective from the next batch of events.
+ * Changes a leaderboard, effective from the next batch of events. One that was archived may name what has
+ * been archived meanwhile.
  * @throws DomainError CONFLICT: VERSION_CONFLICT, TIES_FIXED, LEADERBOARD_ARCHIVED, LEADERBOARD_LIMIT;
  * VALIDATION_ERROR
  */
@@ -277,6 +282,7 @@ export const patchLeaderboard = async (
   projectId: string,
   ref: string,
   { name, version, ...patch }: LeaderboardPatch,
+  { isRestored = false } = {},
 ): Promise<Leaderboard> => {
   const leaderboard = await lockLeaderboard(work, projectId, ref);
   if (version !== undefined && version !== leaderboard.version) {
@@ -286,7 +292,9 @@ export const patchLeaderboard = async (
   const definition = patched(leaderboard.definition, patch);
   const problem = definitionProblem(definition);
   if (problem) throw invalid(problem.path.join("."), problem.message);
-  await checkReferences(work, projectId, { key: leaderboard.key, definition });
+  // What it named before may have been archived since: that refuses no other change.
+  if (isRestored || !isDeepStrictEqual(namedBy(leaderboard.definition), namedBy(definition)))
+    await checkReferences(work, projectId, { key: leaderboard.key, definition });
   checkSize("leaderboard", definition);
   await changeRunning(work, sizeOf(projectId), async () => {
     leaderboard.name = name ?? leaderboard.name;

@@ -277,7 +277,13 @@ const applyAll = async (work: Work, projectId: string, { changes, given }: Chang
   const rules = (of: readonly ConfigChange[]) => of.filter(({ section }) => section === "rules");
   const reports = (of: readonly ConfigChange[]) => of.filter(({ section }) => section === REPORTS);
   const { signal, actor, copied } = given;
-  const { skip, from } = copied ?? {};
+  const refused = new Set<ConfigChange>();
+  const skip: Skip | undefined =
+    copied &&
+    ((change, error) => {
+      refused.add(change);
+      copied.skip(change, error);
+    });
   const unaudited = copied ? { ...work, by: undefined } : work;
   const one = async (change: ConfigChange, apply: () => Promise<void>): Promise<void> => {
     signal.throwIfAborted();
@@ -307,9 +313,15 @@ const applyAll = async (work: Work, projectId: string, { changes, given }: Chang
     apply: (change, waits) => one(change, () => board(change).catch(waits)),
   });
   const wanted = rules(kept).map((change) => ({ change, ...(items.get(change) as Exported<"rules">) }));
-  await importRules(unaudited, projectId, { ...drafting, wanted, archived: rules(archived), from });
+  await importRules(unaudited, projectId, {
+    ...drafting,
+    wanted,
+    archived: rules(archived),
+    from: copied?.from,
+  });
   if (!copied) await archiveBoards();
-  await finishDefinitions(unaudited, projectId, { ...drafting, wanted: definitions });
+  const changed = definitions.filter(({ change }) => !refused.has(change));
+  await finishDefinitions(unaudited, projectId, { ...drafting, wanted: changed });
   const saved = reports(kept).map((change) => ({ change, wanted: items.get(change) as ReportDocument }));
   await importReports(work, projectId, { ...given, wanted: saved, deleted: reports(archived) });
 };
@@ -411,8 +423,10 @@ const applyBoard = async (
   refuseFixed(fields);
   const isArchived = board.status === "ARCHIVED";
   if (isArchived) await restoreLeaderboard(work, board);
-  if (isArchived || fields.some((field) => field !== "status"))
-    await patchLeaderboard(work, projectId, change.key, patchTo(board.definition, leaderboard));
+  if (isArchived || fields.some((field) => field !== "status")) {
+    const patch = patchTo(board.definition, leaderboard);
+    await patchLeaderboard(work, projectId, change.key, patch, { isRestored: isArchived });
+  }
   if (board.status === status) return undefined;
   if (status === "ACTIVE") return (await resumeLeaderboard(work, projectId, change.key)).closedPeriodId;
   await pauseLeaderboard(work, projectId, change.key);
