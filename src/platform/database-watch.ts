@@ -39,6 +39,12 @@ const noAnswer = (ms: number): Error =>
   Object.assign(new Error(`PostgreSQL has not answered within ${ms} ms`), { code: "ETIMEDOUT" });
 
 /**
+ * Whether an error was reported by the server itself and so is no silence: too many connections, a restart.
+ */
+const isAnswer = (error: unknown): boolean =>
+  error instanceof Error && "severity" in error && error.severity !== undefined;
+
+/**
  * Tracks the answers that a connection waits for. Time is counted in checks, not by the clock: a process that
  * was paused, or whose thread was busy, has not read answers that may have arrived long ago.
  */
@@ -47,6 +53,7 @@ export class Waiting {
   #owed = 0;
   #waitedMs = 0;
   #timeouts: Timeouts | undefined;
+  #isHeard = false;
 
   constructor(client: Socketed) {
     this.#client = client;
@@ -56,11 +63,22 @@ export class Waiting {
   expect(answer: Promise<unknown>, timeouts: Timeouts): void {
     if (this.#owed++ === 0) this.#waitedMs = 0;
     this.#timeouts = timeouts;
-    const answered = (): void => {
+    const ended = (isAnswered: boolean): void => {
       this.#owed--;
       this.#waitedMs = 0;
+      this.#isHeard ||= isAnswered;
     };
-    answer.then(answered, answered);
+    answer.then(
+      () => ended(true),
+      (error: unknown) => ended(isAnswer(error)),
+    );
+  }
+
+  /** Whether the server has answered since the last call. */
+  takeHeard(): boolean {
+    const isHeard = this.#isHeard;
+    this.#isHeard = false;
+    return isHeard;
   }
 
   /** Whether a statement is awaited that may run for so long that silence means nothing. */
@@ -109,12 +127,6 @@ const isConnectTimeout = (error: unknown): boolean =>
   error instanceof Error && error.message === "timeout exceeded when trying to connect";
 
 /**
- * Whether an error was reported by the server itself and so is no silence: too many connections, a restart.
- */
-const isAnswer = (error: unknown): boolean =>
-  error instanceof Error && "severity" in error && error.severity !== undefined;
-
-/**
  * Watches the connections of a pool, since a network may drop packets without any error, and whoever waits
  * would do so for minutes: ends those that owe an answer for too long, and asks PostgreSQL for its time over a
  * connection of its own. While that gets no answer, nobody waits for a connection, and those of before end.
@@ -129,7 +141,8 @@ export class DatabaseWatch {
   readonly #timer: NodeJS.Timeout;
   readonly #polling: Promise<void>;
   #client: PollingClient | undefined;
-  /** Counted in checks, as waits are. */
+  /** Since the watch's own connection has answered, or was begun, and since any has: counted in checks. */
+  #askingMs = 0;
   #unansweredMs = 0;
   #onBegun: (() => void) | undefined;
   /** Resolves when the database has answered for the first time. */
@@ -199,9 +212,13 @@ export class DatabaseWatch {
   #checkAll(): void {
     const wasSilent = this.#isSilent;
     this.#unansweredMs += CHECK_EVERY_MS;
+    this.#askingMs += CHECK_EVERY_MS;
+    // Its answer may be lost while others come, or after a silence: then another connection asks.
+    if (this.#askingMs >= SILENT_AFTER_MS) this.#client?.connection.stream.destroy();
+    const heard = [...this.#clients].filter(({ waiting }) => waiting.takeHeard());
+    if (heard.length > 0) this.#hear();
     if (this.#isSilent && !wasSilent) {
       this.#log?.warn("the database does not answer");
-      this.#client?.connection.stream.destroy();
       for (const { waiting } of this.#clients)
         if (!waiting.isOfOperators) waiting.end(noAnswer(SILENT_AFTER_MS));
     }
@@ -225,6 +242,7 @@ export class DatabaseWatch {
       const client = new this.#pool.Client(options as never) as PollingClient;
       client.on("error", () => undefined);
       this.#client = client;
+      this.#askingMs = 0;
       try {
         await this.#pollOver(client);
       } catch (error) {
@@ -243,6 +261,7 @@ export class DatabaseWatch {
         "select extract(epoch from clock_timestamp()) * 1000 as ms",
       );
       this.#time.observe(rows[0]!.ms, sentMs);
+      this.#askingMs = 0;
       this.#hear();
       this.#onBegun?.();
       await this.#pause(POLL_EVERY_MS);
