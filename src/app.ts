@@ -53,7 +53,7 @@ import { createStripe } from "./platform/stripe.ts";
 import { createSso } from "./platform/sso.ts";
 import { createPasskeys } from "./platform/passkeys.ts";
 import { warehouseOf } from "./platform/warehouse/directory.ts";
-import type { Warehouse } from "./domain/analytics/warehouse/manifest.ts";
+import type { Warehouse } from "./domain/analytics/warehouse/store.ts";
 import { createWebhookSender } from "./platform/webhook-sender.ts";
 import { within } from "./platform/within.ts";
 import { type AnswerCaches, createAnswerCaches } from "./platform/answer-caches.ts";
@@ -136,7 +136,7 @@ export type App = AnswerCaches & {
   health: () => Promise<Health[]>;
 };
 
-export type AppParts = {
+type AppParts = {
   config: Config;
   log: Logger;
   metrics: Metrics;

@@ -1,7 +1,7 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { Config } from "./config.ts";
 import type { Overdue } from "./domain/accounts/domains/states.ts";
-import type { Queues } from "./domain/delivery/plan-change.ts";
+import type { Queues } from "./domain/delivery/queues.ts";
 import type { Lags } from "./domain/delivery/webhooks/delivering/claim.ts";
 import type { CacheSize } from "./domain/kernel/caches.ts";
 import type { TableSize } from "./domain/kernel/db.ts";
@@ -177,7 +177,7 @@ const makers = (registry: Registry) => {
 };
 
 /** Gauges of certificates of custom domains; absent where this server orders none. */
-export const certificateMetrics = (registry: Registry) => {
+const certificateMetrics = (registry: Registry) => {
   const overdue = new Reading<readonly Overdue[]>(registry, KEPT_MS);
   const countOf = (all: readonly Overdue[], cause: string): number =>
     all.find((one) => one.cause === cause)?.count ?? 0;
@@ -211,7 +211,7 @@ type RoomGauges = {
 };
 
 /** Metrics of rooms, sockets and the processes that hold them. */
-export const realtimeMetrics = (registry: Registry) => {
+const realtimeMetrics = (registry: Registry) => {
   const { counter, counters } = makers(registry);
   const rooms = new Reading<RoomGauges>(registry)
     .gauge({ name: "laurel_ws_clients", help: "Clients in rooms" }, ({ clients }) => clients)
@@ -234,7 +234,7 @@ export const realtimeMetrics = (registry: Registry) => {
 };
 
 /** What an operator waits for before a key of encryption is taken away: values under others than the first. */
-export const secretMetrics = (registry: Registry) => ({
+const secretMetrics = (registry: Registry) => ({
   watchSecrets: new Reading<ReadonlyMap<string, number>>(registry, KEPT_MS).gauge(
     {
       name: "laurel_secrets_of_old_keys",
@@ -254,7 +254,7 @@ const sizesOf = ({ sizes }: CacheNumbers, name: keyof CacheSize): Labelled =>
   Object.fromEntries(Object.entries(sizes).map(([cache, size]) => [cache, size[name]]));
 
 /** Metrics of what requests share: transactions, and answers from memory. */
-export const sharingMetrics = (registry: Registry) => {
+const sharingMetrics = (registry: Registry) => {
   const { counters, histogram } = makers(registry);
   const help = "Requests of a shared transaction";
   const groups = histogram("laurel_shared_commit_requests", help, GROUP_BUCKETS);
@@ -297,7 +297,7 @@ export const sharingMetrics = (registry: Registry) => {
 };
 
 /** What tables take of the disk. */
-export const tableMetrics = (registry: Registry) => ({
+const tableMetrics = (registry: Registry) => ({
   watchTables: new Reading<TableSize[]>(registry, KEPT_MS).gauge(
     {
       name: "laurel_table_bytes",
@@ -309,7 +309,7 @@ export const tableMetrics = (registry: Registry) => ({
 });
 
 /** What this process writes for the warehouse, and how long events have waited for it in all processes. */
-export const warehouseMetrics = (registry: Registry) => {
+const warehouseMetrics = (registry: Registry) => {
   const { counter, counters } = makers(registry);
   const lag = new Reading<number>(registry).gauge(
     {
@@ -336,7 +336,7 @@ const ATTEMPT_BUCKETS_SECONDS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 1
 const LAG_BUCKETS_SECONDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1_800];
 
 /** Metrics of webhook deliveries of this process; times are in seconds. */
-export const webhookMetrics = (registry: Registry) => {
+const webhookMetrics = (registry: Registry) => {
   const { counter, counters, histogram } = makers(registry);
   return {
     attempts: counters("laurel_webhook_attempts_total", "Attempts to deliver, by outcome", "outcome"),
@@ -364,7 +364,7 @@ export const webhookMetrics = (registry: Registry) => {
 export type PoolNumbers = { inUse: number; idle: number; waiting: number; max: number };
 
 /** What all processes share: numbers of the database's queues; and the process's own connections to it. */
-export const queueMetrics = (registry: Registry) => {
+const queueMetrics = (registry: Registry) => {
   const queues = new Reading<Lags & Queues>(registry)
     .gauge(
       { name: "laurel_event_lag_seconds", help: "Age of the oldest event that waits for the rules" },

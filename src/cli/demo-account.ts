@@ -20,7 +20,7 @@ const KEY_NAME = "Demo key";
 /** The demo's account and project, as far as they exist. */
 export type DemoAccount = { userId: string; tenantId: string; projectId: string | undefined };
 
-export type DemoState =
+type DemoState =
   /** The database is unused. */
   | { kind: "empty" }
   /** No demo, and none to be created: there are other tenants, or the demo was removed. */
@@ -102,7 +102,7 @@ const DemoFile = z.object({
   /** Whether everything was created and the password was shown. */
   isComplete: z.boolean(),
 });
-export type DemoFile = z.output<typeof DemoFile>;
+type DemoFile = z.output<typeof DemoFile>;
 
 /** Path of the file with the demo's key, readable only by its owner. */
 export const demoFilePath = (dataDir: string): string => join(dataDir, "demo.json");

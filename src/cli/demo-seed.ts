@@ -52,7 +52,7 @@ export type Demo = {
 };
 
 /** Receives progress messages while the demo is created; throwing from it aborts. */
-export type OnProgress = (text: string) => void;
+type OnProgress = (text: string) => void;
 
 /**
  * Opens the demo of this database. An empty database gets one; one that an earlier start left unfinished is
@@ -188,7 +188,7 @@ const PREMIUM = 5;
 const RENEW_BEFORE_MS = 14 * 86_400_000;
 
 /** What a start tells about the season. */
-export type DemoSeason = { name: string; endsAt: string; quests: number; tiers: number; players: number };
+type DemoSeason = { name: string; endsAt: string; quests: number; tiers: number; players: number };
 
 const isRefused = (error: unknown): error is DomainError => error instanceof DomainError;
 

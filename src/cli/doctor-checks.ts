@@ -182,7 +182,7 @@ const tryListen = (host: string, port: number): Promise<Listener> =>
   });
 
 /** Returns why a port cannot be listened on; undefined when it can. */
-export const portProblem = async (host: string, port: number): Promise<string | undefined> => {
+const portProblem = async (host: string, port: number): Promise<string | undefined> => {
   const listener = await tryListen(host, port);
   if (listener === "free") return undefined;
   return listener === "taken" ? "another program has it" : listener.code;

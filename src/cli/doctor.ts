@@ -4,7 +4,7 @@ import type * as Checks from "./doctor-checks.ts";
 
 type Check = Checks.Check;
 
-export type DoctorFlags = { json?: boolean };
+type DoctorFlags = { json?: boolean };
 
 /** Registers `doctor` with the program; sets the process's exit code. */
 export const addDoctorCommand = (program: Command): void => {

@@ -32,7 +32,7 @@ export const IMPORT_API = {
   },
 } as const;
 
-export type BatchClientOptions = {
+type BatchClientOptions = {
   /** Its `stop` aborts requests in progress. */
   api: Api;
   retry: RetryTimes;

@@ -27,7 +27,7 @@ export type ImportSummary = {
 export type Reporter = Pick<ImportWatch, "onProgress" | "onNote"> &
   Pick<WaitOptions, "onProcessing"> & { finish(summary: ImportSummary): void };
 
-export type ReporterStyle = { json: boolean; quiet: boolean; name: string };
+type ReporterStyle = { json: boolean; quiet: boolean; name: string };
 
 /** Creates a reporter: lines of progress on `err` and a summary on `out`, or all as JSON lines on `out`. */
 export const createReporter = ({ json, quiet, name }: ReporterStyle, { out, err }: Terminal): Reporter => {

@@ -44,11 +44,11 @@ const State = z.object({
   }),
   rejected: z.object({ file: z.string(), bytes: z.int() }),
 });
-export type ImportState = z.infer<typeof State>;
+type ImportState = z.infer<typeof State>;
 export type Counts = ImportState["counts"];
 
 /** The state of an import that begins. */
-export const newState = (rejected: string): ImportState => ({
+const newState = (rejected: string): ImportState => ({
   version: 2,
   startedAt: new Date().toISOString(),
   line: 0,
@@ -67,7 +67,7 @@ export const statePath = (file: string, url: string, key: string): string => {
 };
 
 /** Undefined when there is none. @throws ApiFailure when it cannot be read */
-export const loadState = (path: string): ImportState | undefined => {
+const loadState = (path: string): ImportState | undefined => {
   if (!existsSync(path)) return undefined;
   try {
     return State.parse(JSON.parse(readFileSync(path, "utf8")));
@@ -77,7 +77,7 @@ export const loadState = (path: string): ImportState | undefined => {
 };
 
 /** Replaces the state file atomically: a crash leaves the old or the new one. */
-export const saveState = (path: string, state: ImportState): void => {
+const saveState = (path: string, state: ImportState): void => {
   try {
     writeFileSync(`${path}.new`, JSON.stringify(state));
     renameSync(`${path}.new`, path);
@@ -88,9 +88,9 @@ export const saveState = (path: string, state: ImportState): void => {
   }
 };
 
-export const removeState = (path: string): void => rmSync(path, { force: true });
+const removeState = (path: string): void => rmSync(path, { force: true });
 
-export type RejectedLine = { line: number; reason: string; text: string };
+type RejectedLine = { line: number; reason: string; text: string };
 
 /**
  * Returns what adds lines to the file of rejected ones, which is created with the first, and returns its
@@ -98,7 +98,7 @@ export type RejectedLine = { line: number; reason: string; text: string };
  * @param keepBytes how much of an earlier part of the same import to keep; anything that an interrupted run
  * wrote after its last saved state is truncated, since those lines will be repeated
  */
-export const openRejected = (path: string, keepBytes: number): ((lines: RejectedLine[]) => number) => {
+const openRejected = (path: string, keepBytes: number): ((lines: RejectedLine[]) => number) => {
   let isOpen = false;
   let bytes = keepBytes;
   return (lines) => {

@@ -15,7 +15,7 @@ import { waitProcessed } from "./import-client.ts";
 import type { Terminal } from "./progress.ts";
 
 /** Maximum number of requests in flight. */
-export const CONCURRENCY_MAX = 16;
+const CONCURRENCY_MAX = 16;
 
 /** Flags of the command line, as commander names them. */
 export type ImportFlags = {

@@ -1,6 +1,3 @@
-import type { Finding } from "../domain/registries/reconcile/finding.ts";
-import type { ReconcileOptions, Reconciliation } from "../domain/registries/reconcile/reconcile.ts";
-
 /** Output streams of a command: `out` for the result, `err` for progress. */
 export type Terminal = { out: NodeJS.WritableStream; err: NodeJS.WritableStream & { isTTY?: boolean } };
 
@@ -8,7 +5,7 @@ export type Terminal = { out: NodeJS.WritableStream; err: NodeJS.WritableStream 
 const [LINE_EVERY_MS, TTY_EVERY_MS] = [2_000, 500];
 const CLEAR = "\r\u001b[K";
 
-export type ProgressLine = {
+type ProgressLine = {
   /** Shows how far a command is, now and then. */
   show(text: () => string): void;
   /** Removes what is shown on the current line, before another text is written there. */
@@ -50,44 +47,3 @@ export const count = (value: number): string => value.toLocaleString("en-US");
 /** How much of a whole, such as "42 %". */
 export const percent = (part: number, whole: number): string =>
   `${whole === 0 ? 100 : Math.floor((part / whole) * 100)} %`;
-
-type Shown = Finding & { isRepaired: boolean };
-type Sum = Reconciliation & { repaired: number; open: number };
-
-/** `stop` ends the line of progress, also when the command fails; `finish` writes the sum. */
-export type ReconcileReporter = {
-  onFinding(finding: Shown): void;
-  onProgress: NonNullable<ReconcileOptions["onProgress"]>;
-  stop(): void;
-  finish(sum: Sum): void;
-};
-
-/**
- * Creates a reporter: findings and the sum go to `out`, as JSON lines on request; progress goes to `err`, and
- * not at all with JSON.
- */
-export const createReconcileReporter = (
-  { json }: { json: boolean },
-  { out, err }: Terminal,
-): ReconcileReporter => {
-  const line = createProgressLine(err);
-  const write = (value: Shown | Sum, text: string): void => {
-    line.clear();
-    out.write(`${json ? JSON.stringify(value) : text}\n`);
-  };
-  return {
-    onFinding: (finding) => write(finding, findingText(finding)),
-    onProgress: ({ players, total }) => {
-      if (json || players === total) return;
-      line.show(() => `reconcile  ${percent(players, total)}  ${count(players)} of ${count(total)} players`);
-    },
-    stop: line.clear,
-    finish: (sum) => write(sum, sumText(sum)),
-  };
-};
-
-const findingText = ({ isRepaired, invariant, projectId, playerId, message }: Shown): string =>
-  `${isRepaired ? "repaired" : "found   "}  ${invariant}  ${projectId} ${playerId}  ${message}`;
-
-const sumText = ({ players, projects, findings, repaired }: Sum): string =>
-  `${players} players of ${projects} projects: ${findings} findings, ${repaired} repaired`;

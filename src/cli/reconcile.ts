@@ -26,7 +26,7 @@ export const addReconcileCommand = (program: Command): void => {
 const run = async ({ project, repair = false, json = false }: Flags) => {
   const { reconcile } = await import("../domain/registries/reconcile/reconcile.ts");
   const { loadCommandConfig, withTransact } = await import("./with-database.ts");
-  const { createReconcileReporter } = await import("./progress.ts");
+  const { createReconcileReporter } = await import("./reconcile-progress.ts");
   const config = await loadCommandConfig();
   const reporter = createReconcileReporter({ json }, { out: process.stdout, err: process.stderr });
   let open = 0;

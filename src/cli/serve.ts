@@ -9,7 +9,7 @@ import type { Config } from "../config.ts";
 import { subscribeKeyChanges } from "../domain/accounts/api-keys/api-key.ts";
 import { ensurePartitions } from "../domain/registries/retention.ts";
 import { readWarehouseLag } from "../domain/analytics/warehouse/progress.ts";
-import { readQueues } from "../domain/delivery/plan-change.ts";
+import { readQueues } from "../domain/delivery/queues.ts";
 import { readLags } from "../domain/delivery/webhooks/delivering/claim.ts";
 import { readOverdueRenewals } from "../domain/accounts/domains/states.ts";
 import { countOldSealed } from "../domain/registries/sealed-values.ts";

@@ -4,7 +4,8 @@ import { createSecureContext, createServer, type SecureContext, type Server as T
 import type { App } from "../app.ts";
 import { readKeyPair } from "../domain/accounts/domains/order.ts";
 import { type KnownDomain, nameOfHost } from "../domain/accounts/domains/known.ts";
-import { createSizedCache, joinFlight } from "../domain/kernel/caches.ts";
+import { createSizedCache } from "../domain/kernel/caches.ts";
+import { joinFlight } from "../domain/kernel/flights.ts";
 import { listenOnce } from "./listening.ts";
 
 /** A handshake that is not over after this time, in ms, is ended. */

@@ -4,7 +4,8 @@ import { promisify } from "node:util";
 import { constants, createGzip, gunzip, gzip } from "node:zlib";
 import type { Response } from "express";
 import { DomainError } from "../domain/kernel/errors.ts";
-import { ClientGone, etagOf, type ReadyJson } from "../domain/kernel/caches.ts";
+import { etagOf, type ReadyJson } from "../domain/kernel/caches.ts";
+import { ClientGone } from "../domain/kernel/flights.ts";
 import { STREAM, withTimeouts } from "../domain/kernel/timeouts.ts";
 import { errorBody } from "./validate.ts";
 

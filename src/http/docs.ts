@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { promisify } from "node:util";
 import { gunzip } from "node:zlib";
 import type { RequestHandler } from "express";
-import { onceLoaded } from "../domain/kernel/caches.ts";
+import { onceLoaded } from "../domain/kernel/flights.ts";
 import { fixedBody, type FixedBody, sendFixed } from "./compression.ts";
 
 const load = async (file: URL): Promise<FixedBody> => {
@@ -11,7 +11,7 @@ const load = async (file: URL): Promise<FixedBody> => {
 };
 
 /** Sends a script, which may be stored compressed (`.gz`); it is read on the first request. */
-export const sendScript = (file: () => URL): RequestHandler => {
+const sendScript = (file: () => URL): RequestHandler => {
   const bundle = onceLoaded(() => load(file()));
   return async (_request, response) => {
     const body = await bundle();

@@ -51,14 +51,14 @@ type Names<Path extends string> = Path extends `${string}{${infer Name}}${infer 
   : never;
 
 /** What a path's names stand for. */
-export type PathValues<Path extends string> = {
+type PathValues<Path extends string> = {
   [Name in Names<Path>]: Name extends keyof typeof PATH_VALUES
     ? z.output<(typeof PATH_VALUES)[Name]>
     : string;
 };
 
 /** Returns the schema of what a path names; undefined for one that names nothing. */
-export const pathParams = (path: string): z.ZodObject | undefined => {
+const pathParams = (path: string): z.ZodObject | undefined => {
   const names = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name!);
   if (names.length === 0) return undefined;
   const known: Readonly<Record<string, z.ZodType>> = PATH_VALUES;

@@ -39,11 +39,8 @@ import { mfaLoginRoutes } from "./resources/mfa-login.ts";
 import { mfaRoutes, superadminMfaRoutes } from "./resources/mfa.ts";
 import { oauthRoutes } from "./resources/oauth.ts";
 import { registrationRoutes } from "./resources/registration.ts";
-import {
-  playerIdentityRoutes,
-  playerMergeRoutes,
-  playerPrivacyRoutes,
-} from "./resources/player-identities.ts";
+import { playerIdentityRoutes } from "./resources/player-identities.ts";
+import { playerMergeRoutes, playerPrivacyRoutes } from "./resources/player-privacy.ts";
 import { playerRoutes } from "./resources/players.ts";
 import { projectJobRoutes } from "./resources/project-jobs.ts";
 import { projectRoutes } from "./resources/projects.ts";

@@ -1,12 +1,11 @@
 import type { App } from "../app.ts";
+import { firstEntryOf, readEntries } from "../domain/analytics/warehouse/manifest.ts";
 import {
-  firstEntryOf,
   isOfFile,
   PlaceTaken,
-  readEntries,
   StoreError,
   type WarehouseStore,
-} from "../domain/analytics/warehouse/manifest.ts";
+} from "../domain/analytics/warehouse/store.ts";
 import {
   beginPart,
   type Export,

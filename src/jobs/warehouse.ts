@@ -43,7 +43,7 @@ import {
   StoreError,
   type Warehouse,
   type WarehouseStore,
-} from "../domain/analytics/warehouse/manifest.ts";
+} from "../domain/analytics/warehouse/store.ts";
 import { idFloor, timeOfId } from "../domain/kernel/ids.ts";
 import { STEP } from "../domain/kernel/timeouts.ts";
 import type { Work } from "../domain/kernel/work.ts";

@@ -5,7 +5,7 @@ import { rootCertificates } from "node:tls";
 import type * as AcmeClient from "acme-client";
 import type { AcmeSettings } from "../config/sections.ts";
 import { type Acme, AcmeFailure, type Issued, type IssueRequest } from "../domain/accounts/domains/order.ts";
-import { onceLoaded } from "../domain/kernel/caches.ts";
+import { onceLoaded } from "../domain/kernel/flights.ts";
 import { within } from "./within.ts";
 
 type Library = typeof AcmeClient;

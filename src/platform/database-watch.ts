@@ -215,19 +215,18 @@ export class DatabaseWatch {
     this.#askingMs += CHECK_EVERY_MS;
     // Its answer may be lost while others come, or after a silence: then another connection asks.
     if (this.#askingMs >= SILENT_AFTER_MS) this.#client?.connection.stream.destroy();
-    const heard = [...this.#clients].filter(({ waiting }) => waiting.takeHeard());
-    if (heard.length > 0) this.#hear();
-    if (this.#isSilent && !wasSilent) {
-      this.#log?.warn("the database does not answer");
-      for (const { waiting } of this.#clients)
-        if (!waiting.isOfOperators) waiting.end(noAnswer(SILENT_AFTER_MS));
-    }
-    for (const { waiting } of this.#clients) {
-      if (!waiting.tick()) continue;
-      waiting.end();
-      // An answer lost on one connection may mean that the others are dead too.
-      for (const one of this.#idle) one.waiting.end();
-    }
+    const waits = [...this.#clients].map(({ waiting }) => waiting);
+    if (waits.filter((waiting) => waiting.takeHeard()).length > 0) this.#hear();
+    if (this.#isSilent && !wasSilent) this.#beginSilence(waits);
+    const overdue = waits.filter((waiting) => waiting.tick());
+    for (const waiting of overdue) waiting.end();
+    // An answer lost on one connection may mean that the others are dead too.
+    if (overdue.length > 0) for (const { waiting } of this.#idle) waiting.end();
+  }
+
+  #beginSilence(waits: readonly Waiting[]): void {
+    this.#log?.warn("the database does not answer");
+    for (const waiting of waits) if (!waiting.isOfOperators) waiting.end(noAnswer(SILENT_AFTER_MS));
   }
 
   #hear(): void {

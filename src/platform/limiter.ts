@@ -1,14 +1,12 @@
 import type { Redis } from "ioredis";
 import type { Logger } from "pino";
+import type { Bucket, Counted, Limiter } from "../domain/accounts/rate-limits/limiter.ts";
 import {
-  type Bucket,
-  type Counted,
   createMemoryWindows,
   latestClose,
-  type Limiter,
   type Usage,
   type Windows,
-} from "../domain/accounts/rate-limits/limiter.ts";
+} from "../domain/accounts/rate-limits/memory-windows.ts";
 import { within } from "./within.ts";
 
 /**

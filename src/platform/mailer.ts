@@ -6,7 +6,7 @@ import type { Logger } from "pino";
 import type { MailSettings } from "../config/sections.ts";
 import { isMailAddress } from "../domain/accounts/email/address.ts";
 import { type Mailer, type RenderedMail, SEND_MAX_MS } from "../domain/accounts/email/mail.ts";
-import { onceLoaded } from "../domain/kernel/caches.ts";
+import { onceLoaded } from "../domain/kernel/flights.ts";
 
 /** Connections to the mail server, one for each mail that is sent concurrently. */
 const CONNECTIONS = 4;

@@ -68,7 +68,7 @@ export const throwRefusedAddress = (error: unknown, url: string): void => {
 const REDIS_LOGIN_REFUSED = /^(NOAUTH|WRONGPASS|ERR invalid password|ERR AUTH)/;
 
 /** Turns the error of Redis about a password into one that names the setting. @throws Error */
-export const throwRefusedPassword = (error: unknown): void => {
+const throwRefusedPassword = (error: unknown): void => {
   if (error instanceof Error && REDIS_LOGIN_REFUSED.test(error.message))
     throw new Error(`Redis refuses the password of REDIS_URL (${error.message}); correct it`, {
       cause: error,

@@ -10,7 +10,7 @@ import {
 import { RedisDriver } from "@colyseus/redis-driver";
 import type { Redis } from "ioredis";
 import type { ListingFilter } from "../domain/kernel/live-rooms.ts";
-import { type Grouped, grouped } from "../domain/kernel/caches.ts";
+import { type Grouped, grouped } from "../domain/kernel/flights.ts";
 import { outageOf } from "../domain/kernel/outages.ts";
 
 /** Number of names read per step. */
@@ -19,7 +19,7 @@ const STEP = 500;
 type Scanned = { key: string; isHash: boolean };
 
 /** Reads members of a set or names of a hash, `max` at most; in steps, so that Redis is never blocked. */
-export const scanNames = async (redis: Redis, { key, isHash }: Scanned, max: number): Promise<string[]> => {
+const scanNames = async (redis: Redis, { key, isHash }: Scanned, max: number): Promise<string[]> => {
   const names = new Set<string>();
   let cursor = "0";
   do {
@@ -82,7 +82,7 @@ type Scripted = Redis & {
 export type Entry = { roomId: string; processId: string; listing: string; indexes: readonly string[] };
 
 /** Scripts that change listings in Redis atomically. @param key of the hash of all listings */
-export const roomScripts = (redis: Redis, key: string) => {
+const roomScripts = (redis: Redis, key: string) => {
   for (const [name, lua] of Object.entries({
     laurelInsertRoom: INSERT,
     laurelUpdateRooms: UPDATE,
@@ -165,7 +165,7 @@ const listingHere = (roomId: string): IRoomCache | undefined => {
 /** Core's representation of a missing room. */
 const NONE = undefined as unknown as IRoomCache;
 
-export type RedisDriverOptions = {
+type RedisDriverOptions = {
   /** Separates installations that share a Redis. */
   namespace: string;
   /** The id of this driver's process. */

@@ -1,7 +1,7 @@
 import type { Redis } from "ioredis";
 import type { Logger } from "pino";
 import { type ThrottledWarning, throttledWarnings } from "../domain/kernel/outages.ts";
-import { type Grouped, grouped } from "../domain/kernel/caches.ts";
+import { type Grouped, grouped } from "../domain/kernel/flights.ts";
 import { BEAT_EVERY_MS, LEASE_MS, type Peers, type Self } from "../domain/kernel/live-rooms.ts";
 
 /** Maximum number of dead processes cleaned up per heartbeat. */

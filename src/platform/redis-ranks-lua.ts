@@ -19,7 +19,7 @@ end`;
 
 /**
  * Sets entries from ARGV[first] on, four values each: player, score (empty: hidden), tie, version. An older
- * or equal version is ignored. Returns the range of scores in which ranks have changed, if any (moved.ts).
+ * or equal version is ignored. Returns the range of scores in which ranks have changed, if any (boards/ranks.ts).
  */
 const SET = `
 local function leave(gen, score)

@@ -10,7 +10,7 @@ import type {
 } from "../domain/accounts/billing/provider.ts";
 import { invalid } from "../domain/kernel/errors.ts";
 import { isoOf } from "../domain/kernel/iso-time.ts";
-import { onceLoaded } from "../domain/kernel/caches.ts";
+import { onceLoaded } from "../domain/kernel/flights.ts";
 
 /** What Stripe calls intervals. */
 const PERIODS: Readonly<Record<Interval, Stripe.Price.Recurring["interval"]>> = {

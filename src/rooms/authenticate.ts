@@ -21,7 +21,7 @@ import {
   notFound,
   unauthorized,
 } from "../domain/kernel/errors.ts";
-import { grouped } from "../domain/kernel/caches.ts";
+import { grouped } from "../domain/kernel/flights.ts";
 import { refuseHostile } from "../domain/kernel/hostile-json.ts";
 import { outageError } from "../domain/kernel/outages.ts";
 import { readWithin } from "../domain/kernel/read.ts";

@@ -8,17 +8,16 @@ import {
   type ChatMessage,
   REPORT_REASONS,
 } from "../domain/kernel/events/social-views.ts";
-import { grouped } from "../domain/kernel/caches.ts";
+import { grouped } from "../domain/kernel/flights.ts";
 import type { RowScope } from "../domain/kernel/work.ts";
 import {
-  admitSend,
   CHAT_COMMANDS,
-  type GiveBack,
   sendAsKnown,
   type SendBody,
   SendMemory,
   Seq,
 } from "../domain/social/chat/send-known.ts";
+import { admitSend, type GiveBack } from "../domain/social/chat/admit-send.ts";
 import type { ChannelRef } from "../domain/social/chat/channels.ts";
 import { prepareText } from "../domain/social/chat/context.ts";
 import { type Sending, sendMessages, type Sent } from "../domain/social/chat/messages.ts";

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { App } from "../app.ts";
-import { ANSWER_AGE_MS, createSizedCache, type Grouped, grouped } from "../domain/kernel/caches.ts";
+import { ANSWER_AGE_MS, createSizedCache } from "../domain/kernel/caches.ts";
+import { type Grouped, grouped } from "../domain/kernel/flights.ts";
 import { DomainError, forbidden, notFound } from "../domain/kernel/errors.ts";
 import type { ChatActor, ChatChannel, ChatLine, ChatMessage } from "../domain/kernel/events/social-views.ts";
 import { isId } from "../domain/kernel/ids.ts";

@@ -47,7 +47,7 @@ export type BoardLine = {
  * One player's standing: `rank` is 0 and `rankScore` undefined without an entry, `rows` are the neighbouring
  * entries.
  */
-export type WatcherPlace = {
+type WatcherPlace = {
   rank: number;
   score: number;
   rankScore: number | undefined;
@@ -56,7 +56,7 @@ export type WatcherPlace = {
 
 const NOWHERE: WatcherPlace = { rank: 0, score: 0, rankScore: undefined, rows: [] };
 
-export type BoardView = {
+type BoardView = {
   leaderboard: Leaderboard;
   /** The list of the current window. */
   list: BoardList;
@@ -67,7 +67,7 @@ export type BoardView = {
 };
 
 /** A watching player, and how many neighbours a session of theirs wants to see. */
-export type BoardWatcher = { playerId: string; around: number };
+type BoardWatcher = { playerId: string; around: number };
 
 export const placeKey = ({ playerId, around }: BoardWatcher): string => `${around} ${playerId}`;
 
@@ -79,7 +79,7 @@ type BoardQuery = {
   mayKeep?: boolean;
 };
 
-export type BoardReader = (query: BoardQuery) => Promise<BoardView>;
+type BoardReader = (query: BoardQuery) => Promise<BoardView>;
 
 type CachedName = { name: Name | undefined; untilMs: number };
 

@@ -5,7 +5,7 @@ import { z } from "zod";
 import type { App } from "../app.ts";
 import { invalid } from "../domain/kernel/errors.ts";
 import type { Json } from "../domain/kernel/events/events.ts";
-import { readOpenLobbies } from "../domain/social/lobbies/state.ts";
+import { readOpenLobbies } from "../domain/social/lobbies/open-lobbies.ts";
 import { LOBBIES_FILTER_MAX_BYTES, LOBBIES_SHOWN_MAX } from "../domain/social/lobbies/fields.ts";
 import { lobbiesTopic } from "../domain/kernel/topics.ts";
 import { refuseHostile } from "../domain/kernel/hostile-json.ts";

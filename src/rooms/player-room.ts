@@ -13,7 +13,7 @@ import type { ProjectPlan } from "../domain/evaluation/project-plan.ts";
 import { DomainError, forbidden, notFound, retryLater } from "../domain/kernel/errors.ts";
 import { noticeTopic, type PlayerMessage, playerTopic } from "../domain/kernel/topics.ts";
 import type { PlayerNotice } from "../domain/kernel/events/domain-events.ts";
-import { type Grouped, grouped } from "../domain/kernel/caches.ts";
+import { type Grouped, grouped } from "../domain/kernel/flights.ts";
 import type { PlayerStatus } from "../domain/players/player.ts";
 import { projectPlans, readPlan } from "../domain/progression/plan.ts";
 import type { ShownPlayer } from "../domain/progression/players/show.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { DomainError } from "../../src/domain/kernel/errors.ts";
-import { leaveLobbies } from "../../src/domain/social/lobbies/membership.ts";
+import { leaveLobbies } from "../../src/domain/social/lobbies/leave-all.ts";
 import {
   advanceLobby,
   createLobby,

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { grouped } from "../../src/domain/kernel/caches.ts";
+import { grouped } from "../../src/domain/kernel/flights.ts";
 
 const settled = async (all: readonly Promise<unknown>[]): Promise<unknown[]> =>
   (await Promise.allSettled(all)).map((one) => (one.status === "fulfilled" ? one.value : "thrown"));

@@ -1,10 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import {
-  type Bucket,
-  createMemoryWindows,
-  RateLimited,
-} from "../../src/domain/accounts/rate-limits/limiter.ts";
+import { type Bucket, RateLimited } from "../../src/domain/accounts/rate-limits/limiter.ts";
+import { createMemoryWindows } from "../../src/domain/accounts/rate-limits/memory-windows.ts";
 import { createLimiter } from "../../src/platform/limiter.ts";
 
 const bucket = (points: number, name = "test", seconds = 60): Bucket => ({ name, points, seconds });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { readQueues } from "../../src/domain/delivery/plan-change.ts";
+import { readQueues } from "../../src/domain/delivery/queues.ts";
 import { forgetRollups, haltRollups } from "../../src/domain/analytics/rollups/roll-up.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";

@@ -2,11 +2,8 @@ import assert from "node:assert/strict";
 import { mkdirSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { sql } from "kysely";
-import {
-  forgetStopped,
-  StoreError,
-  type WarehouseStore,
-} from "../../src/domain/analytics/warehouse/manifest.ts";
+import { forgetStopped } from "../../src/domain/analytics/warehouse/manifest.ts";
+import { StoreError, type WarehouseStore } from "../../src/domain/analytics/warehouse/store.ts";
 import { openExport } from "../../src/domain/analytics/warehouse/progress.ts";
 import { DEFAULT_STRATEGY } from "../../src/domain/kernel/events/events.ts";
 import { mergePlayers } from "../../src/domain/player-lifecycle/alias.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { registerProjects } from "../../src/domain/analytics/warehouse/progress.ts";
-import type { WarehouseStore } from "../../src/domain/analytics/warehouse/manifest.ts";
+import type { WarehouseStore } from "../../src/domain/analytics/warehouse/store.ts";
 import { ensurePartitions } from "../../src/domain/registries/retention.ts";
 import { stepSchedules } from "../../src/domain/rules/schedules.ts";
 import { retention } from "../../src/jobs/sweeps.ts";

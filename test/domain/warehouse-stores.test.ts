@@ -7,7 +7,7 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
-import { StoreError } from "../../src/domain/analytics/warehouse/manifest.ts";
+import { StoreError } from "../../src/domain/analytics/warehouse/store.ts";
 import { createDirectoryStore } from "../../src/platform/warehouse/directory.ts";
 import { createS3Store } from "../../src/platform/warehouse/s3.ts";
 import { startTcpProxy } from "../support/faults/tcp-proxy.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { StoreError, type WarehouseStore } from "../../src/domain/analytics/warehouse/manifest.ts";
+import { StoreError, type WarehouseStore } from "../../src/domain/analytics/warehouse/store.ts";
 import { DEFAULT_STRATEGY } from "../../src/domain/kernel/events/events.ts";
-import { insertWarehouseChanges } from "../../src/domain/kernel/events/uncounted.ts";
+import { insertWarehouseChanges } from "../../src/domain/kernel/events/warehouse-changes.ts";
 import { mergePlayers } from "../../src/domain/player-lifecycle/alias.ts";
 import { requeueDueEvents } from "../../src/domain/progression/queue.ts";
 import { retryEvent } from "../../src/domain/tracking/events.ts";

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { eventually } from "../support/eventually.ts";
-import { ANSWER_AGE_MS, ClientGone, OwnChanges, YoungCache } from "../../src/domain/kernel/caches.ts";
+import { ANSWER_AGE_MS, OwnChanges, YoungCache } from "../../src/domain/kernel/caches.ts";
+import { ClientGone } from "../../src/domain/kernel/flights.ts";
 
 const MIB = 1024 * 1024;
 

@@ -3,7 +3,7 @@ import { spawnSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { chmodSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { StoreError } from "../../src/domain/analytics/warehouse/manifest.ts";
+import { StoreError } from "../../src/domain/analytics/warehouse/store.ts";
 import { createDirectoryStore } from "../../src/platform/warehouse/directory.ts";
 import { skipUnless } from "../support/made.ts";
 import { freePort, laurel, temporaryDir } from "../support/processes/process.ts";

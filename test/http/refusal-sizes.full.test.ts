@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { SHORT_REFUSALS_EXPLAINED } from "../../src/http/validate.ts";
+import { SHORT_REFUSALS_EXPLAINED } from "../../src/http/item-refusals.ts";
 import { routes } from "../../src/http/routes.ts";
 import { startApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";

@@ -4,7 +4,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { sql } from "kysely";
-import type { WarehouseStore } from "../../src/domain/analytics/warehouse/manifest.ts";
+import type { WarehouseStore } from "../../src/domain/analytics/warehouse/store.ts";
 import { expireGrants } from "../../src/domain/economy/rewards/player-rewards.ts";
 import { createDirectoryStore } from "../../src/platform/warehouse/directory.ts";
 import { aChange, anAsker, apply, type Asker, type Change } from "../support/analytics/histories.ts";

@@ -27,7 +27,7 @@ import type { Work } from "../kernel/work.ts";
 export type Column = { from: number; until: number };
 
 /** What a retention question asks of one player. */
-export type ReturnTask = {
+type ReturnTask = {
   /** Where the calendar's periods begin, in ms; undefined: periods are 24 h from each start on. */
   startsMs: readonly number[] | undefined;
   /** The number of the cohort of a start, in ms. */
@@ -68,7 +68,7 @@ const hasReturned = (
 export type Found = (cohort: number, start: number, isReturned: (column: number) => boolean) => void;
 
 /** Finds the starts of a player that count, and what followed each. */
-export function* judgeReturns(visits: Visits, task: ReturnTask, found: Found): Steps<void> {
+function* judgeReturns(visits: Visits, task: ReturnTask, found: Found): Steps<void> {
   let last = -1;
   for (let start = 0; start < visits.starts.length; start++) {
     const cohort = task.cohortOf(visits.starts[start]!);

@@ -5,9 +5,7 @@ import { notifyAdmins } from "../accounts/tenants/notify-owners.ts";
 import { setPlan } from "../accounts/tenants/approval.ts";
 import { FEATURES, hasFeature, limitsOf, type Plan } from "../kernel/caller.ts";
 import type { Work } from "../kernel/work.ts";
-import { fitWebhooks } from "./webhooks/plan.ts";
 import { sql } from "kysely";
-import { timeOfId } from "../kernel/ids.ts";
 
 /** What is not counted by the month, and what becomes of more than the plan includes. */
 const KEPT: Readonly<Partial<Record<UsageMetric, { what: string; fate: string }>>> = {
@@ -65,34 +63,35 @@ export const followPlan = async (
   });
 };
 
-/** Rows of a queue are counted up to this number: a count reads every row. */
-const COUNTED_MAX = 100_000;
+/** Why a webhook is PAUSED that a smaller plan has no room for. */
+const PLAN_REASON = "The plan has no room for it";
 
-/** What waits in the queues of the database, of all projects. */
-export type Queues = {
-  /**
-   * Rows, up to 100,000: events for the rules, events that wait for another try or their time, commits for
-   * the relay.
-   */
-  lengths: { events: number; events_due: number; commits: number };
-  /** Time since the oldest counted event was taken in, in seconds; 0 when none waits. */
-  age: number;
-  /** Projects whose rollups of analytics are halted. */
-  rollupsHalted: number;
-};
+/** How many webhooks were paused and resumed. */
+type Fitted = { paused: number; resumed: number };
 
-/** Reads the lengths of the queues, and the age of the oldest event in them. */
-export const readQueues = async ({ db, now }: Work): Promise<Queues> => {
-  type Row = Queues["lengths"] & { oldest: string | null; rollups_halted: number };
-  const max = sql.lit(COUNTED_MAX);
-  const { rows } = await sql<Row>`
-    with waiting as materialized (select event_id from event_q limit ${max})
-    select (select count(*) from waiting) as events,
-      (select event_id from waiting order by event_id limit 1) as oldest,
-      (select count(*) from (select from event_due limit ${max}) d) as events_due,
-      (select count(*) from (select from outbox_q limit ${max}) o) as commits,
-      (select count(*) from analytics_rollups where halted_at is not null) as rollups_halted`.execute(db);
-  const { oldest, rollups_halted: rollupsHalted, ...lengths } = rows[0]!;
-  const age = oldest === null ? 0 : Math.max(0, (now.getTime() - timeOfId(oldest)) / 1_000);
-  return { lengths, age, rollupsHalted };
+/**
+ * Pauses the webhooks of a tenant that its plan has no room for, the youngest first, and resumes those that
+ * were paused for want of room. Their events wait as for any webhook that is PAUSED; nothing is deleted.
+ * Those that were paused by people, or are DISABLED, take no room.
+ * @param max the limit of the plan; null is none
+ */
+const fitWebhooks = async (work: Work, tenantId: string, max: number | null): Promise<Fitted> => {
+  const now = work.now.toISOString();
+  const { rows } = await sql<{ id: string; paused: boolean }>`
+    with ranked as (
+      select id, status, row_number() over (order by created_at, id) as place from webhooks
+      where tenant_id = ${tenantId}::uuid and deleted_at is null and (status in ('ACTIVE', 'FAILED')
+        or (status = 'PAUSED' and disabled_reason = ${PLAN_REASON})))
+    update webhooks w set
+      status = case when r.place > ${max ?? null}::int then 'PAUSED' else 'ACTIVE' end,
+      disabled_reason = case when r.place > ${max ?? null}::int then ${PLAN_REASON} end,
+      paused_at = case when r.place > ${max ?? null}::int then ${now}::timestamptz end,
+      updated_at = ${now}::timestamptz
+    from ranked r
+    where w.id = r.id and ((r.place > ${max ?? null}::int and w.status <> 'PAUSED')
+      or (coalesce(r.place <= ${max ?? null}::int, true) and w.status = 'PAUSED'))
+    returning w.id, w.status = 'PAUSED' as paused`.execute(work.db);
+  const resumed = rows.filter(({ paused }) => !paused).map(({ id }) => id);
+  work.wakeWebhooks(resumed);
+  return { paused: rows.length - resumed.length, resumed: resumed.length };
 };

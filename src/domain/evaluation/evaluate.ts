@@ -48,7 +48,7 @@ export const noEffects = (): Effects => ({
   traces: [],
 });
 
-export type TurnParts = {
+type TurnParts = {
   plan: ProjectPlan;
   player: PlayerState;
   event: RuleEvent;

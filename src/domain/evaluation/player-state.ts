@@ -143,7 +143,7 @@ export type EntryState = {
  * Lives as stored: `count` and `anchorMs` are null until first used; see lives/lives.ts for the current
  * value.
  */
-export type LivesStored = {
+type LivesStored = {
   count: number | null;
   anchorMs: number | null;
   unlimitedUntilMs: number | null;

@@ -54,7 +54,7 @@ export const lobbiesTopic = (projectId: string): string => `lobbies:${projectId}
 /** Updates for the readers of a channel (message: `ChatLine[]`, in order). */
 export const chatTopic = (projectId: string, channelId: string): string => `chat:${projectId}:${channelId}`;
 
-/** Transient state of a channel: typing, reads, presence (message: `ChatVolatile`). */
+/** Transient state of a channel: typing, reads, presence (message: `ChatVolatileEvent`). */
 export const chatVolatileTopic = (projectId: string, channelId: string): string =>
   `chat-volatile:${projectId}:${channelId}`;
 

@@ -281,8 +281,7 @@ export const patchLeaderboard = async (
   work: Work,
   projectId: string,
   ref: string,
-  { name, version, ...patch }: LeaderboardPatch,
-  { isRestored = false } = {},
+  { name, version, isRestored = false, ...patch }: LeaderboardPatch & { isRestored?: boolean },
 ): Promise<Leaderboard> => {
   const leaderboard = await lockLeaderboard(work, projectId, ref);
   if (version !== undefined && version !== leaderboard.version) {

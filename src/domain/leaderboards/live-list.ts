@@ -60,13 +60,13 @@ export type ListedPlayer = {
 };
 
 /** A row of a player in a list. */
-export type KeptRow = NameRow & {
+type KeptRow = NameRow & {
   notified: number | null;
   notified_before: number | null;
   meta: Json | null;
 };
 
-export const listedOf = (row: KeptRow): ListedPlayer => ({
+const listedOf = (row: KeptRow): ListedPlayer => ({
   name: nameOf(row),
   notified: row.notified,
   notifiedBefore: row.notified_before,

@@ -8,7 +8,7 @@ import type { Ranked, Standing, Ties } from "../evaluation/boards/ranks.ts";
 /**
  * Start of a sequence of neighbours that is to be numbered: position and displayed rank of its first member.
  */
-export type RunStart = { ties: Ties; position: number; rank: number };
+type RunStart = { ties: Ties; position: number; rank: number };
 
 /** Numbers consecutive members in storage order. */
 export const numberStandings = (

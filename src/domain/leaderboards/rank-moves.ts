@@ -2,7 +2,8 @@ import type { PeriodRef, Ranked, RankPage, RankStore, Standing } from "../evalua
 import { DomainError } from "../kernel/errors.ts";
 import { periodTopic, type Topics } from "../kernel/topics.ts";
 import type { EntryChange } from "../kernel/events/events.ts";
-import { grouped, type OwnChanges } from "../kernel/caches.ts";
+import type { OwnChanges } from "../kernel/caches.ts";
+import { grouped } from "../kernel/flights.ts";
 
 type OwnRankParts = { changes: OwnChanges; topics: Pick<Topics, "publish"> };
 

@@ -5,7 +5,7 @@ import { eachHolding, type PlayerState } from "../evaluation/player-state.ts";
 import { conflict, notFound } from "../kernel/errors.ts";
 import { type Cause, DEFAULT_STRATEGY, type Json, type MergeStrategy } from "../kernel/events/events.ts";
 import { emptySummary, type MergeSummary } from "../kernel/events/shapes.ts";
-import { insertWarehouseChanges } from "../kernel/events/uncounted.ts";
+import { insertWarehouseChanges } from "../kernel/events/warehouse-changes.ts";
 import { fnv1a, newId } from "../kernel/ids.ts";
 import { inSlices, type Steps } from "../kernel/slices.ts";
 import { unanswered } from "../kernel/statements.ts";
@@ -30,7 +30,7 @@ import { lockPlayersById } from "../progression/load.ts";
 import { PLAYER_PARTS } from "../progression/parts/player-parts.ts";
 import { findPlayer, identifyPlayer, lockKnown, refreshPlayer } from "../progression/players/players.ts";
 import { mergeChat, mergeModeration } from "../social/chat/personal.ts";
-import { leaveLobbies } from "../social/lobbies/membership.ts";
+import { leaveLobbies } from "../social/lobbies/leave-all.ts";
 
 /**
  * Serializes merges and aliases of a project: each may change whom the others are about. Must be the first

@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from "kysely";
 import { ERASURE_TYPE } from "../delivery/webhooks/plan.ts";
-import { insertWarehouseChanges, noteDeletedAwards } from "../kernel/events/uncounted.ts";
+import { noteDeletedAwards } from "../kernel/events/uncounted.ts";
+import { insertWarehouseChanges } from "../kernel/events/warehouse-changes.ts";
 import { idFloor, NIL_ID, timeOfId } from "../kernel/ids.ts";
 import type { Work } from "../kernel/work.ts";
 import { HOLDING_LIFE } from "./holdings.ts";
@@ -8,7 +9,7 @@ import { byPlayer, inLists, ofPlayer, type PersonalTable, updateRankEntries } fr
 import { type Person, texts, uuids } from "../players/player-refs.ts";
 import { lineCause, lineReason } from "../progression/save.ts";
 import { eraseReports } from "../social/chat/personal.ts";
-import { eraseLobbies } from "../social/lobbies/membership.ts";
+import { eraseLobbies } from "../social/lobbies/leave-all.ts";
 
 const byName = ({ projectId, names }: Person): RawBuilder<unknown> =>
   sql`t.project_id = ${projectId} and t.external_user_id = any(${texts(names)})`;

@@ -33,7 +33,7 @@ import { openOneChange } from "../progression/group-change.ts";
 import { lockOne } from "../progression/players/players.ts";
 import { eraseInboxMessages, eraseMentions } from "../social/chat/mentions.ts";
 import { eraseChat } from "../social/chat/personal.ts";
-import { leaveLobbies } from "../social/lobbies/membership.ts";
+import { leaveLobbies } from "../social/lobbies/leave-all.ts";
 
 /**
  * Deletes a project's exports of analytics, and the results of its reports: they are compressed, and nobody

@@ -31,7 +31,7 @@ import { atClock, projectPlans, readPlan } from "../progression/plan.ts";
 import { identitiesAlong, type Identity, lockKnown, refreshPlayer } from "../progression/players/players.ts";
 import { stateOfPlayer } from "../progression/players/show.ts";
 import { HIDDEN_STATUSES } from "../progression/save.ts";
-import { leaveLobbies } from "../social/lobbies/membership.ts";
+import { leaveLobbies } from "../social/lobbies/leave-all.ts";
 
 /** Maximum definitions that are named as readers of a metric. */
 const READERS_MAX = 10;

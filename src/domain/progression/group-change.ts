@@ -25,7 +25,7 @@ export type GroupChange = {
   save(): Promise<void>;
 };
 
-export type GroupChangeOptions = {
+type GroupChangeOptions = {
   projectId: string;
   /** Locks the players; called once the project's definitions are locked. */
   lock: () => Promise<readonly PlayerState[]>;

@@ -40,7 +40,7 @@ import { getCurve } from "./level-curves.ts";
 import type { Streak } from "../evaluation/streaks/streak.ts";
 
 /** Documents read by one statement: a page of large ones is parsed within a slice or two. */
-export const PAGE_RULES = 25;
+const PAGE_RULES = 25;
 
 type VersionRef = { id: string; version: number };
 

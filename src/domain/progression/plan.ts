@@ -1,6 +1,7 @@
 import type { ProjectPlan } from "../evaluation/project-plan.ts";
 import type { RuleSet } from "../evaluation/running/compile.ts";
-import { createSizedCache, joinFlight } from "../kernel/caches.ts";
+import { createSizedCache } from "../kernel/caches.ts";
+import { joinFlight } from "../kernel/flights.ts";
 import { notFound } from "../kernel/errors.ts";
 import { Bulkhead, busy } from "../kernel/bulkhead.ts";
 import {
@@ -127,7 +128,7 @@ const prepareNow = async (transact: Transact, version: Version, cache: PlanCache
  * Thrown where plans have to be compiled first. Only the shared locks on the definitions of all requested
  * projects have been taken.
  */
-export class PlansUnprepared extends EventsUnready {
+class PlansUnprepared extends EventsUnready {
   readonly versions: readonly Version[];
   readonly #cache: PlanCache;
 
@@ -149,7 +150,7 @@ export class PlansUnprepared extends EventsUnready {
 
 /**
  * Loads the plans of `projectIds` for evaluation in this transaction: a change of definitions waits for
- * batches that evaluate the old version, and later batches see the new one (config-lock.ts). Two statements.
+ * batches that evaluate the old version, and later batches see the new one (`shareConfig`). Two statements.
  * @throws PlansUnprepared
  */
 export const loadPlans = async (

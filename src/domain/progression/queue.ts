@@ -9,7 +9,7 @@ import { RETRY_DELAYS_MS } from "../kernel/outages.ts";
 import { kept } from "../kernel/statements.ts";
 import { LOCK_SPACES, type Work } from "../kernel/work.ts";
 import { saveBatch } from "./save.ts";
-import { insertWarehouseChangesOf } from "../kernel/events/uncounted.ts";
+import { insertWarehouseChangesOf } from "../kernel/events/warehouse-changes.ts";
 import { type Read, statementOf } from "../kernel/read.ts";
 
 /** Projects of a partition that one claim looks at; the next claim continues with the following ones. */
@@ -148,7 +148,7 @@ const OWN_MAX = 50;
 const OWN_FACTOR = 2;
 
 /** Events read by a claim in the order of their evaluation, their tenants, and where the next claim continues. */
-export type ClaimedEvents = {
+type ClaimedEvents = {
   events: QueuedEvent[];
   tenants: ReadonlySet<string>;
   /** The last project looked at, by partition where more have events. */

@@ -2,7 +2,7 @@ import { adventureKind } from "../economy/adventures/kind.ts";
 import { badgeKind } from "../economy/badges/kind.ts";
 import { campaignBoostKind } from "../economy/boosts/kind.ts";
 import { currencyKind } from "../economy/currencies/kind.ts";
-import { levelKind } from "../economy/levels/relevel.ts";
+import { levelKind } from "../economy/levels/kind.ts";
 import { questKind } from "../economy/quests/kind.ts";
 import { rewardKind } from "../economy/rewards/references.ts";
 import { segmentKind } from "../economy/segments/members.ts";

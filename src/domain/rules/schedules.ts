@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from "kysely";
-import { insertWarehouseChanges } from "../kernel/events/uncounted.ts";
+import { insertWarehouseChanges } from "../kernel/events/warehouse-changes.ts";
 import { idFor, NIL_ID, partitionOf } from "../kernel/ids.ts";
 import type { Work } from "../kernel/work.ts";
 import { lastRunMs, nextRunMs, SCHEDULE_TYPE } from "../evaluation/language/patterns.ts";

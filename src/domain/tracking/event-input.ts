@@ -187,7 +187,7 @@ export const partsOf = (events: readonly NewEvent[]): Set<number> => new Set(eve
  * The context in which an event is checked. `resolve` returns undefined for a project that the caller cannot
  * reach.
  */
-export type ReadContext = {
+type ReadContext = {
   now: Date;
   /** The time for the schema checks of all events of a request. */
   checks?: CheckTime;

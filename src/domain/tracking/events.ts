@@ -3,7 +3,7 @@ import { audit } from "../accounts/audit/audit.ts";
 import { causeOf } from "../evaluation/evaluate.ts";
 import { conflict, notFound } from "../kernel/errors.ts";
 import type { Cause, Json } from "../kernel/events/events.ts";
-import { insertWarehouseChanges } from "../kernel/events/uncounted.ts";
+import { insertWarehouseChanges } from "../kernel/events/warehouse-changes.ts";
 import { idFloor, isId, partitionOf } from "../kernel/ids.ts";
 import { FUTURE_LIMIT_MS } from "../kernel/limits.ts";
 import { OUTBOX_LINES, storedBytes } from "../kernel/outbox.ts";

@@ -139,7 +139,7 @@ import {
 import { SCHEMAS_MAX } from "../../domain/tracking/event-schemas.ts";
 import { EVENT_TYPES_MAX } from "../../domain/tracking/event-type-recorder.ts";
 import { CHECKS_MAX_MS, SCHEMA_MAX_BYTES, SCHEMA_MAX_PARTS } from "../../domain/tracking/json-schema.ts";
-import { LONG_ITEM_CHARS, SHORT_REFUSALS_EXPLAINED } from "../validate.ts";
+import { LONG_ITEM_CHARS, SHORT_REFUSALS_EXPLAINED } from "../item-refusals.ts";
 
 export const Limit = z
   .object({

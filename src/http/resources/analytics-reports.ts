@@ -46,7 +46,7 @@ import {
 } from "../../domain/analytics/reports/runs.ts";
 
 /** The media types of an answer, and of its files. */
-export const ANSWER_MEDIA = ["application/json", "text/csv", "application/x-ndjson"] as const;
+const ANSWER_MEDIA = ["application/json", "text/csv", "application/x-ndjson"] as const;
 
 const common = group({ tag: "Analytics", project: "caller" });
 const NEEDS = { approval: true } as const;
@@ -62,7 +62,7 @@ type Asked = { projectId: string; params: { reportId: string } };
 export const refOf = ({ projectId, params }: Asked): ReportRef => ({ projectId, id: params.reportId });
 
 /** Files leave the server: not for those who only look. @throws DomainError FORBIDDEN */
-export const requireFiles = (caller: Caller): void => {
+const requireFiles = (caller: Caller): void => {
   if (caller.kind === "user" && !BUILDERS.includes(caller.role))
     throw forbidden("INSUFFICIENT_ROLE", `Files need one of the roles ${BUILDERS.join(", ")}`);
 };
@@ -74,11 +74,7 @@ export const Format = z.enum(EXPORT_FORMATS).optional().meta({
 type NamedReport = { name: string; report: SavedKindName };
 
 /** Returns an answer as a file. */
-export const fileReply = (
-  { name, report }: NamedReport,
-  ready: ReadyJson,
-  format: ExportFormat,
-): Reply<never> => {
+const fileReply = ({ name, report }: NamedReport, ready: ReadyJson, format: ExportFormat): Reply<never> => {
   const answer = JSON.parse(ready.plain.toString()) as { range: { from: string; to: string } };
   const { from, to } = answer.range;
   const fileName = `${slugOf(name) || report}-${from}-${to}.${format}`;

@@ -90,7 +90,7 @@ export const VersionBody = z.object({
 });
 
 /** A kind of definitions, as the API names and shows it. */
-export type Resource = {
+type Resource = {
   kind: DefinitionKind;
   /** With its article, as summaries name one: `a quest`. */
   one: string;
@@ -116,7 +116,7 @@ export const namesOf = ({ kind, plural }: DefinitionKind) => ({
 type Write<T> = (work: Work, kind: DefinitionKind, given: T) => Promise<Definition>;
 
 /** How the definitions of a kind are written, with what the documentation says of it. */
-export type Writing = {
+type Writing = {
   create: Write<{ projectId: string; definition: never; createdBy: string }>;
   /** The field of a change that names the version on which it is based: it is given as `count`. */
   counter: { name: "version" | "draftVersion"; description: string };
@@ -127,7 +127,7 @@ export type Writing = {
 };
 
 /** The operations by which definitions of every kind are written and read, but for their list. */
-export const definitionOperations = (
+const definitionOperations = (
   { kind, one, read, write, body, show }: Resource & { show: Show },
   { create, counter, update, archive, summaryOfUpdate, texts }: Writing,
 ): AnyRoute[] => {

@@ -44,7 +44,7 @@ import { EVENT_SOURCES, EVENT_TYPES_ASKED_MAX, getEvent, listEvents } from "../.
 import { CHECKS_MAX_MS, SCHEMA_MAX_BYTES } from "../../domain/tracking/json-schema.ts";
 import { findRuleId } from "../../domain/rules/rules.ts";
 import type { Transact } from "../../domain/kernel/work.ts";
-import { explainedInPart, SHORT_REFUSALS_EXPLAINED } from "../validate.ts";
+import { explainedInPart, SHORT_REFUSALS_EXPLAINED } from "../item-refusals.ts";
 import { PropertyPath, textList } from "./analytics-fields.ts";
 import { AfterId, ByRule, cursorBody, Direction, Flag, paged, pageReply, Search } from "./bodies.ts";
 

@@ -92,7 +92,7 @@ const ResultBody = z
   })
   .meta({ id: "LobbyResult" });
 
-export const LobbyBody = z
+const LobbyBody = z
   .object({
     id: z.uuid(),
     code: z.string().meta({ example: "K7QXM2" }),
@@ -128,13 +128,13 @@ export const Acting = PlayerText.optional().meta({ description: ACTING });
 
 const common = group({ tag: "Lobbies", project: "caller" });
 const readsLobbies = common.with({ access: { scope: "lobbies:read", roles: EVERY_ROLE } });
-export const writesLobbies = common.with({
+const writesLobbies = common.with({
   access: { scope: "lobbies:write", roles: ADMINS },
   response: LobbyBody,
 });
 
 /** Parses the reference to a lobby; an invalid id is treated as unknown. @throws DomainError NOT_FOUND */
-export const lobbyRef = (projectId: string, lobbyId: string): LobbyRef => {
+const lobbyRef = (projectId: string, lobbyId: string): LobbyRef => {
   if (!isId(lobbyId)) throw notFound("lobby");
   return { projectId, lobbyId };
 };

@@ -24,7 +24,7 @@ import {
   resultsInOrder,
   SHORT_REFUSALS_EXPLAINED,
   submissionOf,
-} from "../validate.ts";
+} from "../item-refusals.ts";
 import { boards, PlayerRef, SubmittedScore } from "./leaderboards.ts";
 import { ByPlayer, paged, pageReply } from "./bodies.ts";
 

@@ -8,7 +8,7 @@ import {
   MEMBER_ORDERS,
   MEMBERS_CHANGED_MAX,
 } from "../../domain/economy/segments/members.ts";
-import { PREVIEW_PLAYERS_MAX, previewSegment } from "../../domain/economy/segments/sweeps.ts";
+import { PREVIEW_PLAYERS_MAX, previewSegment } from "../../domain/economy/segments/pages.ts";
 import { SegmentConditions } from "../../domain/evaluation/segments/membership.ts";
 import { type RouteContext, group } from "../route.ts";
 import { ByPlayer, Moment, paged, pageReply, Person } from "./bodies.ts";

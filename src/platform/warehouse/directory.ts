@@ -4,12 +4,8 @@ import { basename, dirname, join } from "node:path";
 import type { Config } from "../../config.ts";
 import type { WarehouseSettings } from "../../config/sections.ts";
 import { COMMIT_MS } from "../../domain/analytics/rollups/roll-up.ts";
-import {
-  StoreError,
-  type Warehouse,
-  type WarehouseStore,
-} from "../../domain/analytics/warehouse/manifest.ts";
-import { onceLoaded } from "../../domain/kernel/caches.ts";
+import { StoreError, type Warehouse, type WarehouseStore } from "../../domain/analytics/warehouse/store.ts";
+import { onceLoaded } from "../../domain/kernel/flights.ts";
 import { within } from "../within.ts";
 
 /** Time limit of one operation, in ms: a directory of another machine may hang. */

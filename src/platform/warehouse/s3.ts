@@ -5,7 +5,7 @@ import {
   StoreError,
   type StoreErrorOptions,
   type WarehouseStore,
-} from "../../domain/analytics/warehouse/manifest.ts";
+} from "../../domain/analytics/warehouse/store.ts";
 
 /** Time limit of one request with its answer, in ms: also where the connection is half-open. */
 const TIMEOUT_MS = 50_000;

@@ -22,7 +22,7 @@ const PlatformAdminSchema = defineEntity({
     email: p.text(),
     name: p.text(),
     passwordHash: p.text(),
-    /** Whether a second factor is set; kept by `noteFactors`. */
+    /** Whether a second factor is set; kept by mfa/factors.ts. */
     mfaEnabled: p.boolean(),
     /** Incremented to end all earlier tokens. */
     sessionVersion: p.integer(),

@@ -17,7 +17,7 @@ const UserSchema = defineEntity({
     emailVerified: p.boolean(),
     /** False after a sign-up through a provider that gave no name. */
     profileCompleted: p.boolean(),
-    /** Whether a second factor is set; kept by `noteFactors`. */
+    /** Whether a second factor is set; kept by mfa/factors.ts. */
     mfaEnabled: p.boolean(),
     lastLoginAt: p.datetime(3).nullable(),
     /** Disabled for the whole platform by a super-admin. */

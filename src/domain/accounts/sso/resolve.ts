@@ -48,7 +48,7 @@ import { resetFactors } from "../mfa/factors.ts";
  * its devices are known by. Anybody may register under any address: one that nobody has verified or accepted
  * may be a stranger's. The row of the user is locked.
  */
-export const disownStranger = async (work: Work, user: User): Promise<void> => {
+const disownStranger = async (work: Work, user: User): Promise<void> => {
   Object.assign(user, { passwordHash: null, updatedAt: work.now });
   await work.em.flush();
   await revokeSessions(work, user.id, { reason: "SSO_CHANGED" });
@@ -69,7 +69,7 @@ export const releaseLinksOf = async ({ db, now }: Work, userId: string): Promise
 };
 
 /** Keeps the link by which a user has come, and forgets those of the same provider that were released. */
-export const keepLink = async (
+const keepLink = async (
   { db }: Work,
   { issuer, subject }: { issuer: string; subject: string },
   { id }: { id: string },

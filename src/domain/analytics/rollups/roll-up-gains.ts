@@ -93,7 +93,7 @@ export const readDeleted = async (
 /**
  * Sums by place, as bytes: for each place where there is something, in ascending order, how much larger its
  * number is than that of the one before, and the sum there. Numbers are of as many bytes as they need, as in
- * varints.ts, and up to 2^53 - 1.
+ * documents.ts, and up to 2^53 - 1.
  */
 
 const EMPTY = new Uint8Array(0);

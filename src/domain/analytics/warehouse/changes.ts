@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from "kysely";
 import { type IdPage, iso, type Line } from "./part.ts";
 import type { Export } from "./progress.ts";
-import type { WarehouseChange } from "../../kernel/events/uncounted.ts";
+import type { WarehouseChange } from "../../kernel/events/warehouse-changes.ts";
 import type { Work } from "../../kernel/work.ts";
 
 /** Records that one statement reads: each has less than 1 KiB. */

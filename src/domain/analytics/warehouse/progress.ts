@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import { type Line, linesOf, type Part, type PartKind, PartWriter, type Place, type Stream } from "./part.ts";
 import { instant } from "../events.ts";
-import { StoreError } from "./manifest.ts";
+import { StoreError } from "./store.ts";
 import { idFloor, newId, NIL_ID, timeOfId } from "../../kernel/ids.ts";
 import type { Work } from "../../kernel/work.ts";
 

@@ -12,7 +12,7 @@ const DELIVERIES_AT_ONCE = 5_000;
 /**
  * Number of events and deliveries that an erasure has cleared, and where it continues; undefined at the end.
  */
-export type ErasedPage = { events: number; deliveries: number; after: number | undefined };
+type ErasedPage = { events: number; deliveries: number; after: number | undefined };
 
 /** The erased person, and until when the names were theirs: somebody new may have them since. */
 export type Erased = Person & { erasedAt: string };

@@ -129,7 +129,7 @@ const select = (
 /** Orders of the list. */
 export const PLAYER_BADGE_ORDERS = { by: { key: sql`d.key` }, usual: "asc" } as const;
 
-export type ListPlayerBadges = PageQuery &
+type ListPlayerBadges = PageQuery &
   Ordered<SortOf<typeof PLAYER_BADGE_ORDERS>> & { state: BadgeState; category?: string | undefined };
 
 /** Lists a player's badges by key; ALL includes the project's badges that the player does not hold. */
@@ -238,7 +238,7 @@ export const changeBadge = async (
 
 const newKey = (): string => `api:${newId()}`;
 
-export type AwardByHand = { badge: string; tier?: number | undefined; cause: Cause };
+type AwardByHand = { badge: string; tier?: number | undefined; cause: Cause };
 
 /**
  * Awards a badge by REST. A held badge that is not repeatable stays unchanged.
@@ -255,7 +255,7 @@ export const awardByHand = (work: Work, player: PlayerKey, award: AwardByHand): 
   });
 
 /** Exactly one of `add` and `set`. */
-export type ProgressByHand = {
+type ProgressByHand = {
   badge: string;
   add?: number | undefined;
   set?: number | undefined;

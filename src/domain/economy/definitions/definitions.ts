@@ -440,7 +440,7 @@ export const patchDefinition = async <D extends Defined>(
 };
 
 /** Replaces a definition's document, and drops its unpublished edits: they were of another one. */
-export const replaceDefinition = (found: Definition, definition: Defined, now: Date): void => {
+const replaceDefinition = (found: Definition, definition: Defined, now: Date): void => {
   found.definition = definition;
   found.draft = null;
   found.draftVersion++;

@@ -23,7 +23,7 @@ import { offsetOf, orderBy, type Ordered, type Orders, type PageQuery } from "..
 
 /** Status of a definition of a kind with drafts; SCHEDULED and the end of ACTIVE follow from the clock. */
 export const DRAFT_STATUSES = ["DRAFT", "SCHEDULED", "ACTIVE", "PAUSED", "ENDED", "ARCHIVED"] as const;
-export type DraftStatus = (typeof DRAFT_STATUSES)[number];
+type DraftStatus = (typeof DRAFT_STATUSES)[number];
 
 /** Returns the status of a definition at a moment. */
 export const draftStatusOf = ({ status, phase, definition }: Definition, now: Date): DraftStatus => {
@@ -113,7 +113,7 @@ export const createDraft = async <D extends Defined>(
 };
 
 /** Fields to change; null removes an optional one. */
-export type DraftPatch = { draftVersion?: number | undefined; changes: Json };
+type DraftPatch = { draftVersion?: number | undefined; changes: Json };
 
 /**
  * Edits a draft; what runs stays as it is until the draft is published.

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { type Project, settingsOf } from "../../accounts/projects/project.ts";
 import { getProject, type ProjectChange, updateProject } from "../../accounts/projects/projects.ts";
 import type { Turn } from "../../evaluation/turn.ts";
-import { Level, levelOf, LEVELS_MAX } from "../../evaluation/xp/levels.ts";
+import { levelOf } from "../../evaluation/xp/levels.ts";
 import { grantLevelRewards } from "../../evaluation/xp/xp.ts";
 import { DESIGNERS } from "../../kernel/caller.ts";
 import type { Cause } from "../../kernel/events/events.ts";
@@ -18,25 +18,6 @@ import {
 import { changePlayers } from "../../progression/change.ts";
 import { type CurvePut, getCurve, putCurve, type SavedCurve } from "../../progression/level-curves.ts";
 import { fittingPlayers } from "../../progression/load-states.ts";
-import { definitionKind } from "../definitions/definitions.ts";
-import { invalid } from "../../kernel/errors.ts";
-import { checkBundles } from "../rewards/references.ts";
-
-export const levelKind = definitionKind<Level>({
-  kind: "level",
-  example: { key: "5", name: "Wanderer", rewards: { lives: 1 } },
-  plural: "levels",
-  tag: "Levels",
-  schema: Level,
-  shape: Level,
-  max: LEVELS_MAX,
-  check: async (work, projectId, { key, rewards }) => {
-    // XP for a level could reach the next one, and so on to the last.
-    if (rewards.xp !== undefined) throw invalid("rewards.xp", "a level cannot give XP");
-    const bundles = [{ bundle: rewards, field: "rewards" }];
-    await checkBundles(work, projectId, { kind: "level", key, bundles });
-  },
-});
 
 /** Number of players per step. */
 const PAGE = 500;

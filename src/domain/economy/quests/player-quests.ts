@@ -292,7 +292,7 @@ export const completePlayerQuest = (work: Work, player: Ref, questRef: string): 
   changeQuest(work, player, questRef, (turn, quest) => refuse(completeNow(turn, quest, "API")));
 
 /** `state`, `cycleKey`: those to be listed or counted; default: all. */
-export type CycleQuery = { state?: StoredState | undefined; cycleKey?: string | undefined };
+type CycleQuery = { state?: StoredState | undefined; cycleKey?: string | undefined };
 
 const rowsOf = ({ projectId, key }: Definition, { state, cycleKey }: CycleQuery) => sql`
   player_quests q where q.project_id = ${projectId} and q.quest_key = ${key}

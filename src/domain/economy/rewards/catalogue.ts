@@ -25,7 +25,7 @@ import {
 import type { Turn } from "../../evaluation/turn.ts";
 import { conflict, type DomainError, invalid } from "../../kernel/errors.ts";
 import type { Cause } from "../../kernel/events/events.ts";
-import { insertWarehouseChanges } from "../../kernel/events/uncounted.ts";
+import { insertWarehouseChanges } from "../../kernel/events/warehouse-changes.ts";
 import { newId } from "../../kernel/ids.ts";
 import { unanswered } from "../../kernel/statements.ts";
 import { Apart, together } from "../../kernel/together.ts";

@@ -2,7 +2,7 @@ import { type RawBuilder, sql } from "kysely";
 import { countRows, type Total, type Work } from "../../kernel/work.ts";
 import { notFound } from "../../kernel/errors.ts";
 import type { Cause, Json } from "../../kernel/events/events.ts";
-import { insertWarehouseChangesOf } from "../../kernel/events/uncounted.ts";
+import { insertWarehouseChangesOf } from "../../kernel/events/warehouse-changes.ts";
 import { isId } from "../../kernel/ids.ts";
 import { offsetOf, orderBy, type Ordered, type PageQuery, type SortOf } from "../../kernel/paging.ts";
 import { Apart, type Outcome, together } from "../../kernel/together.ts";

@@ -436,7 +436,7 @@ const KINDS = [
 
 export type Action = z.output<(typeof KINDS)[number]["schema"]>;
 
-export const ACTION_TYPES: readonly string[] = KINDS.map(({ type }) => type);
+const ACTION_TYPES: readonly string[] = KINDS.map(({ type }) => type);
 
 export const ActionSchema = z.discriminatedUnion(
   "type",

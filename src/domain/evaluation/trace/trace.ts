@@ -212,7 +212,7 @@ type TraceOptions = {
 };
 
 /** Collects how one event was evaluated; `result` is available when evaluation is over. */
-export type Tracer = TraceSink & { result(): EventTrace };
+type Tracer = TraceSink & { result(): EventTrace };
 
 /** Creates a tracer of evaluation with these rules. To be passed to `openTurn`. */
 export const createTrace = (rules: RuleSet, options: TraceOptions): Tracer => {
@@ -275,7 +275,7 @@ type Own = {
 };
 
 /** Returns a trace in which nothing has happened. */
-export const emptyTrace = (
+const emptyTrace = (
   { player, nowMs }: { player: { id: string | null; externalUserId: string }; nowMs: number },
   event: Pick<EventTrace, "eventId" | "eventType" | "rulesIndexed">,
 ): EventTrace => ({
@@ -394,7 +394,7 @@ const traceAfterwards = (turn: PlanTurn): EventTrace => {
 };
 
 /** The fields of an event that a trace names. */
-export type FailedEvent = { projectId: string; eventId: string; eventType: string; externalUserId: string };
+type FailedEvent = { projectId: string; eventId: string; eventType: string; externalUserId: string };
 
 /** Builds the trace of an event that failed for good. */
 export const failedTrace = (

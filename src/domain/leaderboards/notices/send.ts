@@ -304,7 +304,7 @@ export const FEED_TYPES = ["leaderboard.rank_changed", "leaderboard.new_leader"]
 type FeedType = (typeof FEED_TYPES)[number];
 
 /** A line as it is stored: project, leaderboard, id. Players are referenced by id only. */
-export type FeedRow = { p: string; l: string; i: string; type: FeedType; data: unknown };
+type FeedRow = { p: string; l: string; i: string; type: FeedType; data: unknown };
 
 /** A line as the API shows it: `data` is that of the event of this type. */
 export type FeedLine = { id: string; type: FeedType; createdAt: string; data: Json };

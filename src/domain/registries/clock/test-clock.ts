@@ -121,7 +121,7 @@ const DUE_KINDS = {
   scheduledRuns: { times: scheduleTimesOf, settle: runSchedule },
 } as const satisfies Record<string, DueKind>;
 
-export type DueName = keyof typeof DUE_KINDS;
+type DueName = keyof typeof DUE_KINDS;
 export const DUE_NAMES = Object.keys(DUE_KINDS) as DueName[];
 
 /** Maximum entries of the list of what an advance has done. */
@@ -185,7 +185,7 @@ type DoneNext =
  * Does the next of what is due in a project by `work.now`, the earliest first.
  * @returns what was done; or that nothing could be done, and when the next is due
  */
-export const settleNext = async (work: Work, projectId: string): Promise<DoneNext> => {
+const settleNext = async (work: Work, projectId: string): Promise<DoneNext> => {
   const times = await readTimes(work, projectId);
   const due = times
     .filter((one): one is Times & { dueMs: number } => one.dueMs !== null)

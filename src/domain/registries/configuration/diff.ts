@@ -324,7 +324,8 @@ export const SECTIONS: readonly string[] = [
   REPORTS,
 ];
 /** Parts of a document that are a single object. */
-const SINGLE = ["timezone", "settings", "levelCurve"] as const;
+/** Sections that are one value each. */
+export const SINGLE = ["timezone", "settings", "levelCurve"] as const;
 
 /**
  * Computes the changes that turn a project in state `current` into what a document describes. Items that the

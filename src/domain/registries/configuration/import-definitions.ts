@@ -297,7 +297,7 @@ type Ending = { changes: readonly ConfigChange[]; skip?: Skip | undefined };
 /**
  * Refuses to archive or end quests of adventures that go on.
  * @returns the changes that are not refused
- * @throws DomainError CONFLICT: IN_USE, as above
+ * @throws DomainError CONFLICT IN_USE
  */
 const withoutItems = async (
   work: Work,

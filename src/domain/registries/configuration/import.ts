@@ -44,6 +44,7 @@ import {
   keyOf,
   naming,
   REPORTS,
+  SINGLE,
   sectionOf,
   type Skip,
   withSecretsFrom,
@@ -261,8 +262,6 @@ const forget = async ({ em }: Work): Promise<void> => {
   em.clear();
 };
 
-const SINGLE: ReadonlySet<string> = new Set(["timezone", "settings", "levelCurve"]);
-
 type Changes = { changes: readonly ConfigChange[]; given: Applied };
 
 /**
@@ -290,7 +289,7 @@ const applyAll = async (work: Work, projectId: string, { changes, given }: Chang
     await naming(change, apply, skip);
     await naming(change, () => forget(work));
   };
-  for (const change of kept.filter(({ section }) => SINGLE.has(section)))
+  for (const change of kept.filter(({ section }) => SINGLE.some((name) => name === section)))
     await one(change, () => applySingle(work, projectId, { change, given }));
   const definitions = kept.filter(isDefinitions).map((change): WantedDefinition => {
     const { status, ...wanted } = items.get(change)!;
@@ -425,7 +424,7 @@ const applyBoard = async (
   if (isArchived) await restoreLeaderboard(work, board);
   if (isArchived || fields.some((field) => field !== "status")) {
     const patch = patchTo(board.definition, leaderboard);
-    await patchLeaderboard(work, projectId, change.key, patch, { isRestored: isArchived });
+    await patchLeaderboard(work, projectId, change.key, { ...patch, isRestored: isArchived });
   }
   if (board.status === status) return undefined;
   if (status === "ACTIVE") return (await resumeLeaderboard(work, projectId, change.key)).closedPeriodId;

@@ -3,7 +3,7 @@ import { Migration } from "@mikro-orm/migrations";
 import { byProject } from "./row-security.ts";
 
 /** The time of a player's first event, where it is before the player was created: events may come late. */
-export class Migration20261129000101 extends Migration {
+class Migration20261129000101 extends Migration {
   override up(): void {
     this.addSql(`alter table players add first_seen_at timestamptz(3)`);
     this.addSql(`update players set first_seen_at = last_seen_at where last_seen_at < created_at`);
@@ -15,7 +15,7 @@ export class Migration20261129000101 extends Migration {
 }
 
 /** How often a mail server has asked to come back: what the operator had to mend does not count. */
-export class Migration20261129000102 extends Migration {
+class Migration20261129000102 extends Migration {
   override up(): void {
     this.addSql(`alter table email_outbox add refusals int not null default 0`);
   }
@@ -26,7 +26,7 @@ export class Migration20261129000102 extends Migration {
 }
 
 /** Badges and streaks that are edited: what players have reached by then is given by a worker. */
-export class Migration20261129000103 extends Migration {
+class Migration20261129000103 extends Migration {
   override up(): void {
     for (const statement of [
       `create function note_edited_definition() returns trigger language plpgsql as $$
@@ -49,7 +49,7 @@ export class Migration20261129000103 extends Migration {
 }
 
 /** What claims have in hand, committed before they evaluate it, and events that are evaluated apart. */
-export class Migration20261129000201 extends Migration {
+class Migration20261129000201 extends Migration {
   override up(): void {
     for (const statement of [
       `create table event_claims (
@@ -73,7 +73,7 @@ export class Migration20261129000201 extends Migration {
 }
 
 /** Domains of single sign-on that are given up: of tenants that are gone, and whose record is. */
-export class Migration20261129000301 extends Migration {
+class Migration20261129000301 extends Migration {
   override up(): void {
     this.addSql(
       `delete from sso_domains d using tenants t where t.id = d.tenant_id and t.deleted_at is not null`,
@@ -87,7 +87,7 @@ export class Migration20261129000301 extends Migration {
 }
 
 /** Players by the beginning of their name or external id, for the search over everything. */
-export class Migration20261129000401 extends Migration {
+class Migration20261129000401 extends Migration {
   override up(): void {
     this.addSql(
       `create index players_id_prefix_idx on players (project_id, external_user_id text_pattern_ops)`,
@@ -105,7 +105,7 @@ export class Migration20261129000401 extends Migration {
 }
 
 /** Local days that are over, added up, so that questions of analytics need not read all history. */
-export class Migration20261130000101 extends Migration {
+class Migration20261130000101 extends Migration {
   override up(): void {
     this.addSql(
       `create table analytics_closed_days (project_id uuid, calendar text, day int, document bytea not null,
@@ -132,7 +132,7 @@ export class Migration20261130000101 extends Migration {
 }
 
 /** Addresses and names of people that nothing reads any more: of SCIM, and of the payment provider. */
-export class Migration20261130000201 extends Migration {
+class Migration20261130000201 extends Migration {
   override up(): void {
     this.addSql(
       `drop table if exists scim_group_members, scim_groups, scim_users, scim_tokens, scim_settings cascade`,

@@ -271,7 +271,7 @@ export const pauseRule = async (work: Work, projectId: string, ref: string): Pro
 };
 
 /** Why the engine pauses a rule by itself. */
-export type PauseReason = "LOOP_GUARD" | "BUDGET" | "STEPS" | "UNFIT";
+type PauseReason = "LOOP_GUARD" | "BUDGET" | "STEPS" | "UNFIT";
 
 /**
  * Pauses a rule that the engine has found harmful; must be called in a transaction of its own, since a batch

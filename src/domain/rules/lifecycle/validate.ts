@@ -14,10 +14,10 @@ import type { Json } from "../../kernel/events/events.ts";
 import { isJsonObject } from "../../kernel/json.ts";
 
 /** A warning; one that `blocksPublish` allows a rule to be saved, but not to be published. */
-export type RuleWarning = FieldProblem & { blocksPublish: boolean };
+type RuleWarning = FieldProblem & { blocksPublish: boolean };
 
 /** Cost of a rule for every event that it listens to. */
-export type EstimatedCost = {
+type EstimatedCost = {
   /** Number of conditions, all of which are evaluated in the worst case. */
   conditions: number;
   actions: number;
@@ -32,7 +32,7 @@ export type EstimatedCost = {
 };
 
 /** What a rule reads and changes, by keys. */
-export type ShownNeeds = {
+type ShownNeeds = {
   metrics: Metric[];
   currencies: string[];
   streaks: string[];
@@ -44,7 +44,7 @@ export type ShownNeeds = {
   adventures: string[];
 };
 
-export type Validation = {
+type Validation = {
   valid: boolean;
   errors: FieldProblem[];
   warnings: RuleWarning[];
@@ -234,7 +234,7 @@ const pathsOf = (issue: z.core.$ZodIssue): Path[] =>
  * Reads a rule that may be wrong in parts, so that one mistake does not hide the others.
  * @returns all problems, and the rule without the parts that have them; undefined where too little is left
  */
-export const readMended = (given: unknown): { errors: FieldProblem[]; rule: RuleDocument | undefined } => {
+const readMended = (given: unknown): { errors: FieldProblem[]; rule: RuleDocument | undefined } => {
   const document: unknown = structuredClone(given);
   const errors: FieldProblem[] = [];
   const mended: Path[] = [];

@@ -17,19 +17,16 @@ import {
   LOBBY_DATA_MAX_BYTES,
   LOBBY_LIFE_MS,
   LOBBY_PLAYERS_MAX,
-  lockSeatPlayer,
   MEMBER_DATA_MAX_BYTES,
   mergeSettings,
   Name,
   OPEN_LOBBIES_MAX,
   Passcode,
   PlayersMax,
-  refuseSeated,
-  seatKeyOf,
-  type SeatPlayer,
   SettingsPatch,
   Visibility,
 } from "./fields.ts";
+import { lockSeatPlayer, refuseSeated, seatKeyOf, type SeatPlayer } from "./seat-player.ts";
 import { seatMember } from "./membership.ts";
 import { getLobby, type LobbyRef, type LobbyState, type Member, memberOf } from "./state.ts";
 

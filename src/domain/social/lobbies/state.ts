@@ -11,7 +11,6 @@ import type {
 import type { Json } from "../../kernel/events/events.ts";
 import { kept, unansweredKept } from "../../kernel/statements.ts";
 import type { Work } from "../../kernel/work.ts";
-import { type RowOf, shownRow } from "../../kernel/json.ts";
 
 export type LobbyRef = { projectId: string; lobbyId: string };
 
@@ -224,38 +223,4 @@ export const findSocketMembers = async ({ db, now }: Work, after: string): Promi
     group by m.project_id, m.lobby_id
     order by m.lobby_id limit ${SOCKET_LOBBIES_MAX}`.execute(db);
   return rows;
-};
-
-/** A lobby in the live list; `createdAt` is ISO 8601. */
-export type OpenLobby = {
-  id: string;
-  code: string;
-  name: string;
-  mode: string;
-  memberCount: number;
-  maxPlayers: number;
-  hasPasscode: boolean;
-  metadata: Json;
-  createdAt: string;
-};
-
-/** `mode` "" is every mode; `metadata` must be contained in a lobby's metadata. */
-export type OpenLobbiesQuery = { mode: string; metadata?: Json | undefined; limit: number };
-
-/** Returns the newest PUBLIC lobbies of a project that are OPEN. */
-export const readOpenLobbies = async (
-  { db }: Work,
-  projectId: string,
-  { mode, metadata, limit }: OpenLobbiesQuery,
-): Promise<OpenLobby[]> => {
-  const contains = metadata ? sql`and metadata @> ${JSON.stringify(metadata)}::jsonb` : sql``;
-  const { rows } = await sql<RowOf<OpenLobby>>`
-    select id, code, name, mode, member_count as "memberCount", max_players as "maxPlayers",
-      passcode_hash is not null as "hasPasscode", metadata, created_at as "createdAt"
-    from lobbies
-    where project_id = ${projectId} and status = 'OPEN' and visibility = 'PUBLIC'
-      ${mode === "" ? sql`` : sql`and mode = ${mode}`} ${contains}
-    order by created_at desc, id desc
-    limit ${limit}`.execute(db);
-  return rows.map((row) => shownRow(row));
 };

@@ -1,5 +1,6 @@
 import { sql } from "kysely";
-import { createSizedCache, joinFlight } from "../../../kernel/caches.ts";
+import { createSizedCache } from "../../../kernel/caches.ts";
+import { joinFlight } from "../../../kernel/flights.ts";
 import { inSlices, nextSlice } from "../../../kernel/slices.ts";
 import { retainedKey, type Transact, Unprepared, type Work } from "../../../kernel/work.ts";
 import { admit } from "../channel-row.ts";
@@ -24,7 +25,7 @@ import { essenceOf } from "./runs.ts";
  * Limit for one player's repetitions of a text, however it is written: twice in a minute, in all channels
  * together.
  */
-export const REPEATS: Bucket = { name: "chat-repeats", points: 2, seconds: 60 };
+const REPEATS: Bucket = { name: "chat-repeats", points: 2, seconds: 60 };
 
 /** Maximum number of people named in one message; more is spam. */
 export const MENTIONS_MAX = 10;
