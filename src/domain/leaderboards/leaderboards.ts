@@ -272,8 +272,8 @@ const touch = async (work: Work, leaderboard: Leaderboard, step: Step): Promise<
 };
 
 /**
- * Changes a leaderboard, effective from the next batch of events. One that was archived may name what has
- * been archived meanwhile.
+ * Changes a leaderboard, effective from the next batch of events. It may go on naming what has been archived
+ * since; one that an import restores (`isRestored`) may not.
  * @throws DomainError CONFLICT: VERSION_CONFLICT, TIES_FIXED, LEADERBOARD_ARCHIVED, LEADERBOARD_LIMIT;
  * VALIDATION_ERROR
  */
