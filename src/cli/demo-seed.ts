@@ -4,7 +4,7 @@ import type { App } from "../app.ts";
 import { RuleDocument } from "../domain/evaluation/language/document.ts";
 import { compileRollout } from "../domain/evaluation/running/limits.ts";
 import { getPlayer, upsertPlayers } from "../domain/progression/players/players.ts";
-import { readConfigDocument } from "../domain/registries/configuration/diff.ts";
+import { readConfigDocument } from "../domain/registries/configuration/document.ts";
 import { importConfig } from "../domain/registries/configuration/import.ts";
 import { readBacklog } from "../domain/tracking/backlog.ts";
 import { BATCH_MAX_EVENTS, readEvent } from "../domain/tracking/event-input.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import type { Caller } from "../../src/domain/kernel/caller.ts";
-import { readConfigDocument } from "../../src/domain/registries/configuration/diff.ts";
+import { readConfigDocument } from "../../src/domain/registries/configuration/document.ts";
 import { importConfig } from "../../src/domain/registries/configuration/import.ts";
 import { patchDefinition } from "../../src/domain/economy/definitions/definitions.ts";
 import { DEFINITION_KINDS } from "../../src/domain/registries/definition-kinds.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { SECTIONS } from "../../src/domain/registries/configuration/diff.ts";
+import { SECTIONS } from "../../src/domain/registries/configuration/document.ts";
 import { aKey, type Answer, aTenant, startApp, type Tenant } from "../support/app/app.ts";
 import { aMember } from "../support/app/member.ts";
 import { assertError } from "../support/http/assert-error.ts";

@@ -1,11 +1,11 @@
 import { z } from "zod";
+import { CONFIG_ACTIONS } from "../../domain/registries/configuration/diff.ts";
 import {
-  CONFIG_ACTIONS,
   CONFIG_FORMAT,
   ConfigDocument,
-  exportShown,
   readConfigDocument,
-} from "../../domain/registries/configuration/diff.ts";
+} from "../../domain/registries/configuration/document.ts";
+import { exportShown } from "../../domain/registries/configuration/export.ts";
 import {
   importConfig,
   type ReportQuestions,

@@ -104,13 +104,26 @@ export const levelRecalculation = jobKind({
   step,
 });
 
-/** Starts the job that lowers levels above those of the curve, which `allowLevelDown` lets fall. */
-export const lowerLevels = (work: Work, projectId: string, createdBy: string): Promise<unknown> =>
-  queueJob(work, projectId, { kind: levelRecalculation, params: {}, createdBy });
+/**
+ * Changes a project. Where levels may fall from now on (`allowLevelDown`), those that are above the curve's are
+ * lowered by a job.
+ */
+export const lettingLevelsFall = async (
+  work: Work,
+  { project, actor }: { project: Project; actor: string },
+  change: () => Promise<unknown>,
+): Promise<Project> => {
+  const { allowLevelDown: couldFall } = settingsOf(project);
+  await change();
+  if (!couldFall && settingsOf(project).allowLevelDown) {
+    await work.em.flush();
+    await queueJob(work, project.id, { kind: levelRecalculation, params: {}, createdBy: actor });
+  }
+  return project;
+};
 
 /**
- * Changes a project as `updateProject` does. Where levels may fall from now on, those that stayed too high so
- * far are lowered by a job.
+ * Changes a project as `updateProject` does, and lets levels fall.
  * @throws DomainError NOT_FOUND; CONFLICT JOB_LIMIT
  */
 export const changeProject = async (
@@ -118,13 +131,8 @@ export const changeProject = async (
   { tenantId, projectId, actor }: { tenantId: string; projectId: string; actor: string },
   change: ProjectChange,
 ): Promise<Project> => {
-  const { allowLevelDown: couldFall } = settingsOf(await getProject(work, tenantId, projectId));
-  const project = await updateProject(work, tenantId, projectId, change);
-  if (!couldFall && settingsOf(project).allowLevelDown) {
-    await work.em.flush();
-    await lowerLevels(work, project.id, actor);
-  }
-  return project;
+  const project = await getProject(work, tenantId, projectId);
+  return lettingLevelsFall(work, { project, actor }, () => updateProject(work, tenantId, projectId, change));
 };
 
 /**

@@ -16,7 +16,7 @@ import type { Json } from "../../kernel/events/events.ts";
 import { newId } from "../../kernel/ids.ts";
 import { nextSlice, SLICE_MS } from "../../kernel/slices.ts";
 import type { Work } from "../../kernel/work.ts";
-import { type ConfigChange, naming, type Skip, skipOrThrow } from "./diff.ts";
+import { type ConfigChange, type Copied, naming, skipOrThrow } from "./diff.ts";
 import { writeInParts } from "./import-rules.ts";
 import { DEFINITION_KINDS } from "../definition-kinds.ts";
 
@@ -78,13 +78,13 @@ type Draft = {
   created: (Stored & { kind: string })[];
   updated: (Stored & { kind: string })[];
   audited: DefinitionChange[];
-  skip: Skip | undefined;
+  copied: Copied | undefined;
 };
 
 const openDraft = async (
   work: Work,
   projectId: string,
-  { wanted, archived: gone, skip }: DefinitionImport,
+  { wanted, archived: gone, copied }: DefinitionImport,
 ): Promise<Draft> => {
   const definitions = await shareDefinitions(work, projectId);
   const names = wanted.filter(({ change }) => change.action === "CREATE").map(({ change }) => named(change));
@@ -96,7 +96,7 @@ const openDraft = async (
     const ending = gone.filter(({ section, key }) => section === plural && definitions.get(kind, key)).length;
     counts.set(kind, { active: active - ending, all: active + (kept.get(kind) ?? 0) });
   }
-  return { work, projectId, definitions, counts, archived, created: [], updated: [], audited: [], skip };
+  return { work, projectId, definitions, counts, archived, created: [], updated: [], audited: [], copied };
 };
 
 /** What a document's definition becomes: a further version of what is known by its key, or a new one. */
@@ -132,7 +132,7 @@ const draftOne = async (draft: Draft, { change, wanted }: WantedDefinition): Pro
   if (!running) refuseFull(kind, { active: count.active, all: isNew ? count.all : count.all - 1 });
   checkSize(kind.kind, definition);
   // A copy has all that is new, as the project has it: one may name what was archived since.
-  if (kind.check && !(isNew && draft.skip)) {
+  if (kind.check && !(isNew && draft.copied)) {
     const before = step === "restored" ? await readDocument(work, id) : running;
     await kind.check(work, projectId, definition, before);
   }
@@ -220,10 +220,10 @@ const draftAll = async (
   return waiting.all;
 };
 
-const refuseWaiting = ({ wanted, skip }: DefinitionImport, waiting: ReadonlySet<Unresolved>): void => {
+const refuseWaiting = ({ wanted, copied }: DefinitionImport, waiting: ReadonlySet<Unresolved>): void => {
   const errors = new Map([...waiting].map(({ change, error }) => [change, error]));
   for (const { change } of wanted.toReversed())
-    if (errors.has(change)) skipOrThrow(errors.get(change), change, skip);
+    if (errors.has(change)) skipOrThrow(errors.get(change), change, copied);
 };
 
 /** @returns the unresolved reference */
@@ -232,7 +232,7 @@ const tryOne = async (draft: Draft, wanted: WantedDefinition): Promise<UnknownRe
     await draftOne(draft, wanted);
   } catch (error) {
     if (error instanceof UnknownReference) return error;
-    skipOrThrow(error, wanted.change, draft.skip);
+    skipOrThrow(error, wanted.change, draft.copied);
   }
   return undefined;
 };
@@ -245,8 +245,7 @@ type DefinitionImport = {
   mayWait?: boolean;
   actor: string;
   signal: AbortSignal;
-  /** Given where another project is copied. */
-  skip?: Skip | undefined;
+  copied?: Copied | undefined;
 };
 
 /**
@@ -292,7 +291,7 @@ export const importDefinitions = async (
   return wanted.filter(({ change }) => left.has(change));
 };
 
-type Ending = { changes: readonly ConfigChange[]; skip?: Skip | undefined };
+type Ending = { changes: readonly ConfigChange[]; copied?: Copied | undefined };
 
 /**
  * Refuses to archive or end quests of adventures that go on.
@@ -302,13 +301,13 @@ type Ending = { changes: readonly ConfigChange[]; skip?: Skip | undefined };
 const withoutItems = async (
   work: Work,
   projectId: string,
-  { changes, skip }: Ending,
+  { changes, copied }: Ending,
 ): Promise<ConfigChange[]> => {
   const keys = changes.filter(isQuest).map(({ key }) => key);
   const adventures = keys.length > 0 ? await adventuresOf(work, projectId, keys) : new Map();
   return changes.filter((change) => {
     const inUse = isQuest(change) ? itemInUse(adventures.get(change.key)) : undefined;
-    if (inUse) skipOrThrow(inUse, change, skip);
+    if (inUse) skipOrThrow(inUse, change, copied);
     return !inUse;
   });
 };
@@ -319,7 +318,7 @@ const MOVED: Readonly<Record<Phase, string>> = { RUNNING: "resumed", PAUSED: "pa
 type Rest = {
   wanted: readonly WantedDefinition[];
   archived: readonly ConfigChange[];
-  skip?: Skip | undefined;
+  copied?: Copied | undefined;
 };
 
 /**
@@ -330,14 +329,15 @@ type Rest = {
 export const finishDefinitions = async (
   work: Work,
   projectId: string,
-  { wanted, archived, skip }: Rest,
+  { wanted, archived, copied }: Rest,
 ): Promise<void> => {
-  const unnamed = archived.length > 0 ? await withoutNamed(work, projectId, { changes: archived, skip }) : [];
+  const unnamed =
+    archived.length > 0 ? await withoutNamed(work, projectId, { changes: archived, copied }) : [];
   for (const areQuests of [false, true]) {
     const phased = wanted.filter(({ change, phase }) => phase && isQuest(change) === areQuests);
-    await importPhases(work, projectId, { wanted: phased, skip });
+    await importPhases(work, projectId, { wanted: phased, copied });
     const changes = unnamed.filter((change) => isQuest(change) === areQuests);
-    await archiveDefinitions(work, projectId, { changes, skip });
+    await archiveDefinitions(work, projectId, { changes, copied });
   }
 };
 
@@ -345,12 +345,12 @@ export const finishDefinitions = async (
 const withoutNamed = async (
   work: Work,
   projectId: string,
-  { changes, skip }: Ending,
+  { changes, copied }: Ending,
 ): Promise<ConfigChange[]> => {
   const refuse = await createInUse(work, projectId);
   const unnamed: ConfigChange[] = [];
   for (const change of changes)
-    if (await naming(change, () => refuse(named(change)), skip)) unnamed.push(change);
+    if (await naming(change, () => refuse(named(change)), copied)) unnamed.push(change);
   return unnamed;
 };
 
@@ -360,10 +360,10 @@ const isEnding = ({ change: { action, fields }, phase }: WantedDefinition): bool
 const importPhases = async (
   work: Work,
   projectId: string,
-  { wanted, skip }: Omit<Rest, "archived">,
+  { wanted, copied }: Omit<Rest, "archived">,
 ): Promise<void> => {
   const ending = wanted.filter(isEnding).map(({ change }) => change);
-  const ended = new Set(await withoutItems(work, projectId, { changes: ending, skip }));
+  const ended = new Set(await withoutItems(work, projectId, { changes: ending, copied }));
   const phased = wanted.flatMap((one) =>
     isEnding(one) && !ended.has(one.change) ? [] : [{ ...named(one.change), phase: one.phase! }],
   );

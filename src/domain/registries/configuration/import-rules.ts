@@ -9,7 +9,7 @@ import { newId } from "../../kernel/ids.ts";
 import { RULE_MAX_BYTES } from "../../kernel/limits.ts";
 import { mapInSlices, nextSlice } from "../../kernel/slices.ts";
 import { isNear, lockRoom, type Work } from "../../kernel/work.ts";
-import { type ConfigChange, namedError, naming, type Skip, skipOrThrow } from "./diff.ts";
+import { type ConfigChange, type Copied, namedError, naming, skipOrThrow } from "./diff.ts";
 import { refuseFullOfActive } from "../../rules/lifecycle/publishing.ts";
 import { refusal } from "../../rules/lifecycle/validate.ts";
 import { loadNamed, namedProblemsOf } from "../../rules/named.ts";
@@ -176,16 +176,16 @@ const archiveRow = (draft: Draft, key: string): void => {
 const withoutUnknown = async (
   work: Work,
   projectId: string,
-  { wanted, skip }: Pick<RulesImport, "wanted" | "skip">,
+  { wanted, copied }: Pick<RulesImport, "wanted" | "copied">,
 ): Promise<WantedRule[]> => {
-  const published = wanted.filter(({ status }) => (skip ? isRunning(status) : status !== "DRAFT"));
+  const published = wanted.filter(({ status }) => (copied ? isRunning(status) : status !== "DRAFT"));
   const mentions = await mapInSlices(published, ({ rule }) => mentionsOf(rule));
   const known = await loadNamed(work, projectId, mentions.flat());
   const refused = new Set<WantedRule>();
   await mapInSlices(published, (one, i) => {
     const problems = namedProblemsOf(one.rule, mentions[i]!, known);
     if (problems.length === 0) return;
-    skipOrThrow(refusal(problems), one.change, skip);
+    skipOrThrow(refusal(problems), one.change, copied);
     refused.add(one);
   });
   return wanted.filter((one) => !refused.has(one));
@@ -207,7 +207,7 @@ export const namedLoop = (error: unknown, changes: readonly ConfigChange[]): unk
 const write = async (
   work: Work,
   { projectId, touched }: Draft,
-  { actor, signal, from }: RulesImport,
+  { actor, signal, copied }: RulesImport,
 ): Promise<void> => {
   const { db } = work;
   const at = work.now.toISOString();
@@ -217,7 +217,7 @@ const write = async (
   const columns = sql`
     id uuid, key text, status text, published int, name text, draft jsonb, is_new boolean`;
   const pauseReason = sql`
-    (select pause_reason from rules s where s.project_id = ${from ?? null}::uuid and s.key = r.key)`;
+    (select pause_reason from rules s where s.project_id = ${copied?.from ?? null}::uuid and s.key = r.key)`;
   await writeInParts(rows, signal, async (json) => {
     await sql`
       insert into rules (id, project_id, key, name, status, pause_reason, draft, draft_version,
@@ -237,7 +237,7 @@ const write = async (
   const versions = touched
     .filter(({ isPublished }) => isPublished)
     .map(({ id, publishedVersion, rule }) => ({ id, version: publishedVersion, definition: rule }));
-  const changeNote = from === undefined ? "Imported" : "Copied from the project";
+  const changeNote = copied === undefined ? "Imported" : "Copied from the project";
   await writeInParts(versions, signal, (json) =>
     sql`
       insert into rule_versions (rule_id, version, definition, change_note, published_by, published_at)
@@ -253,9 +253,7 @@ type RulesImport = {
   actor: string;
   /** Aborted when the result is no longer wanted. */
   signal: AbortSignal;
-  /** The project that is copied, if any, and who is told of what stays as it is. */
-  from?: string | undefined;
-  skip?: Skip | undefined;
+  copied?: Copied | undefined;
 };
 
 /**
@@ -265,7 +263,7 @@ type RulesImport = {
  * @throws DomainError as the single changes do, prefixed by section and key
  */
 export const importRules = async (work: Work, projectId: string, asked: RulesImport): Promise<void> => {
-  const { archived, skip } = asked;
+  const { archived, copied } = asked;
   if (asked.wanted.length + archived.length === 0) return;
   const wanted = await withoutUnknown(work, projectId, asked);
   const draft = await openDraft(work, projectId, wanted);
@@ -275,7 +273,7 @@ export const importRules = async (work: Work, projectId: string, asked: RulesImp
     const row = draft.rows.get(change.key);
     if (row && !isRunning(status)) draft.running.delete(row);
   }
-  for (const one of wanted) await naming(one.change, () => draftRule(draft, one), skip);
+  for (const one of wanted) await naming(one.change, () => draftRule(draft, one), copied);
   await write(work, draft, asked);
   const plans = draft.touched.map(({ id, status, rule }) => {
     return { id, running: isRunning(status) ? rule : undefined };

@@ -21,7 +21,7 @@ import {
 import { inCalendar, windowsOf } from "../../evaluation/boards/period.ts";
 import type { Phase } from "../../evaluation/live.ts";
 import { ADMINS, approvalRequired, type Caller } from "../../kernel/caller.ts";
-import { conflict, forbidden } from "../../kernel/errors.ts";
+import { conflict, type DomainError, forbidden } from "../../kernel/errors.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { changeConfig, type Transact, type Work } from "../../kernel/work.ts";
 import {
@@ -34,21 +34,9 @@ import {
 } from "../../leaderboards/leaderboards.ts";
 import { putCurve } from "../../progression/level-curves.ts";
 import { Leaderboard } from "../../progression/load-plan.ts";
-import {
-  type ConfigChange,
-  type ConfigDocument,
-  diffConfig,
-  exportConfig,
-  exportedBoard,
-  itemFields,
-  keyOf,
-  naming,
-  REPORTS,
-  SINGLE,
-  sectionOf,
-  type Skip,
-  withSecretsFrom,
-} from "./diff.ts";
+import { type ConfigChange, diffConfig, itemFields, naming, type Copied } from "./diff.ts";
+import { type ConfigDocument, keyOf, REPORTS, SINGLE, sectionOf } from "./document.ts";
+import { exportConfig, exportedBoard, withSecretsFrom } from "./export.ts";
 import {
   finishDefinitions,
   importDefinitions,
@@ -107,7 +95,7 @@ const importReports = async (
       else if (isAskedAnew(change)) await checkReport(work, projectId, { document, question });
       await putReport(work, projectId, { document, question, actor });
     };
-    await naming(change, put, copied?.skip);
+    await naming(change, put, copied);
   }
 };
 
@@ -150,17 +138,8 @@ type Applied = {
   actor: string;
   /** Aborted when nobody waits for the response any more: then nothing is imported. */
   signal: AbortSignal;
-  /** Given where the document is that of another project, with drafts. */
-  copied?: Copied;
-};
-
-/** A copy leaves out what the target refuses; it is audited as a whole, and only with its boards and reports. */
-type Copied = {
-  /** The project that is copied. */
-  from: string;
-  skip: Skip;
-  /** Gets the periods of boards that have no entries any more: their rank indexes can be dropped. */
-  closedPeriodIds: string[];
+  /** Given for a copy, which is audited as a whole, and only with its boards and reports. */
+  copied?: Copied | undefined;
 };
 
 type ConfigImport = Omit<Applied, "copied"> & {
@@ -275,18 +254,19 @@ const applyAll = async (work: Work, projectId: string, { changes, given }: Chang
   const boards = (of: readonly ConfigChange[]) => of.filter(({ section }) => section === "leaderboards");
   const rules = (of: readonly ConfigChange[]) => of.filter(({ section }) => section === "rules");
   const reports = (of: readonly ConfigChange[]) => of.filter(({ section }) => section === REPORTS);
-  const { signal, actor, copied } = given;
+  const { signal, actor } = given;
   const refused = new Set<ConfigChange>();
-  const skip: Skip | undefined =
-    copied &&
-    ((change, error) => {
+  const copied = given.copied && {
+    ...given.copied,
+    skip: (change: ConfigChange, error: DomainError): void => {
       refused.add(change);
-      copied.skip(change, error);
-    });
+      given.copied!.skip(change, error);
+    },
+  };
   const unaudited = copied ? { ...work, by: undefined } : work;
   const one = async (change: ConfigChange, apply: () => Promise<void>): Promise<void> => {
     signal.throwIfAborted();
-    await naming(change, apply, skip);
+    await naming(change, apply, copied);
     await naming(change, () => forget(work));
   };
   for (const change of kept.filter(({ section }) => SINGLE.some((name) => name === section)))
@@ -295,7 +275,7 @@ const applyAll = async (work: Work, projectId: string, { changes, given }: Chang
     const { status, ...wanted } = items.get(change)!;
     return { change, wanted, phase: status === "ACTIVE" ? "RUNNING" : (status as Phase | undefined) };
   });
-  const drafting = { archived: archived.filter(isDefinitions), actor, signal, skip };
+  const drafting = { archived: archived.filter(isDefinitions), actor, signal, copied };
   const board = async (change: ConfigChange): Promise<void> => {
     const closed = await applyBoard(work, projectId, { change, item: items.get(change) });
     if (closed !== undefined) copied?.closedPeriodIds.push(closed);
@@ -316,13 +296,12 @@ const applyAll = async (work: Work, projectId: string, { changes, given }: Chang
     ...drafting,
     wanted,
     archived: rules(archived),
-    from: copied?.from,
   });
   if (!copied) await archiveBoards();
   const changed = definitions.filter(({ change }) => !refused.has(change));
   await finishDefinitions(unaudited, projectId, { ...drafting, wanted: changed });
   const saved = reports(kept).map((change) => ({ change, wanted: items.get(change) as ReportDocument }));
-  await importReports(work, projectId, { ...given, wanted: saved, deleted: reports(archived) });
+  await importReports(work, projectId, { ...given, copied, wanted: saved, deleted: reports(archived) });
 };
 
 type Naming = {

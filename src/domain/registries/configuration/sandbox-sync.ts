@@ -1,20 +1,15 @@
 import { sql } from "kysely";
 import { audit } from "../../accounts/audit/audit.ts";
-import { forgetProjects, Project, settingsOf } from "../../accounts/projects/project.ts";
+import { forgetProjects, Project } from "../../accounts/projects/project.ts";
 import { readReports } from "../../analytics/reports/saved-reports.ts";
 import { checkRoom } from "../../economy/definitions/definitions.ts";
-import { lowerLevels } from "../../economy/levels/relevel.ts";
+import { lettingLevelsFall } from "../../economy/levels/relevel.ts";
 import type { DomainError } from "../../kernel/errors.ts";
 import { atProjectTime, awaitConfigLane, changeConfig, shareConfig, type Work } from "../../kernel/work.ts";
 import { DEFINITION_KINDS } from "../definition-kinds.ts";
-import {
-  type ConfigChange,
-  type ConfigDocument,
-  diffConfig,
-  exportConfig,
-  REPORTS,
-  SECTIONS,
-} from "./diff.ts";
+import { type ConfigChange, diffConfig } from "./diff.ts";
+import { type ConfigDocument, REPORTS, SECTIONS } from "./document.ts";
+import { exportConfig } from "./export.ts";
 import { applyChanges } from "./import.ts";
 
 /** A copy from a project to its sandbox by `actor`. */
@@ -166,14 +161,14 @@ const copySettings = async (work: Work, { from, to, actor }: Sync): Promise<Sand
   const project = await em.findOneOrFail(Project, { id: from }, { refresh: true });
   const sandbox = await em.findOneOrFail(Project, { id: to }, { refresh: true });
   const { timezone, settings, allowedOrigins } = project;
-  const couldFall = settingsOf(sandbox).allowLevelDown;
-  Object.assign(sandbox, {
-    timezone,
-    settings: { ...settings },
-    allowedOrigins: [...allowedOrigins],
-    updatedAt: now,
-  } satisfies Partial<Project>);
-  await em.flush();
-  if (!couldFall && settingsOf(sandbox).allowLevelDown) await lowerLevels(work, to, actor);
+  await lettingLevelsFall(work, { project: sandbox, actor }, async () => {
+    Object.assign(sandbox, {
+      timezone,
+      settings: { ...settings },
+      allowedOrigins: [...allowedOrigins],
+      updatedAt: now,
+    } satisfies Partial<Project>);
+    await em.flush();
+  });
   return { project, sandbox };
 };
