@@ -25,7 +25,7 @@ import { createMetrics } from "../metrics.ts";
 import { namingDependency } from "../platform/probe.ts";
 import { openPlatform, type Platform, type PlatformOptions } from "../platform.ts";
 import { createGameServer, type GameServer, type InternalServer } from "../rooms/game-server.ts";
-import { createLiveRooms } from "../rooms/live-rooms.ts";
+import { createLiveRooms } from "../rooms/inspect-rooms.ts";
 import { VERSION } from "../version.ts";
 import { listen, type ListenAddress, requireFreePort, stopListening, whenClosed } from "./listening.ts";
 import { spawn } from "node:child_process";

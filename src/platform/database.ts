@@ -20,7 +20,7 @@ import { LONG, MIGRATION, type Timeouts, withTimeouts } from "../domain/kernel/t
 import { LOCKS, type RowScope } from "../domain/kernel/work.ts";
 import { entities } from "../domain/registries/entities.ts";
 import { BASELINE, BEFORE_BASELINE } from "../domain/registries/migrations/baseline.ts";
-import { migrations } from "../domain/registries/migrations/list.ts";
+import { migrations } from "../domain/registries/migrations/migrations.ts";
 import { ROLES_READY } from "../domain/registries/migrations/row-security.ts";
 import type { PoolNumbers } from "../metrics.ts";
 import { DatabaseWatch, type WatchedPool } from "./database-watch.ts";

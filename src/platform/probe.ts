@@ -1,7 +1,7 @@
 import { Redis } from "ioredis";
 import { type Kysely, sql } from "kysely";
 import { type Db, readTableSizes, type TableSize } from "../domain/kernel/db.ts";
-import { migrations } from "../domain/registries/migrations/list.ts";
+import { migrations } from "../domain/registries/migrations/migrations.ts";
 import { openPostgres } from "./database.ts";
 import { within } from "./within.ts";
 import { setTimeout as delay } from "node:timers/promises";

@@ -10,13 +10,8 @@ import {
 } from "../domain/kernel/events/social-views.ts";
 import { grouped } from "../domain/kernel/flights.ts";
 import type { RowScope } from "../domain/kernel/work.ts";
-import {
-  CHAT_COMMANDS,
-  sendAsKnown,
-  type SendBody,
-  SendMemory,
-  Seq,
-} from "../domain/social/chat/send-known.ts";
+import { sendAsKnown, SendMemory } from "../domain/social/chat/send-known.ts";
+import { CHAT_COMMANDS, type SendBody, Seq } from "../domain/social/chat/commands.ts";
 import { admitSend, type GiveBack } from "../domain/social/chat/admit-send.ts";
 import type { ChannelRef } from "../domain/social/chat/channels.ts";
 import { prepareText } from "../domain/social/chat/context.ts";

@@ -1,20 +1,14 @@
 import type { IncomingMessage, RequestListener, Server as HttpServer, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
-import { setTimeout as delay } from "node:timers/promises";
 import { matchMaker, type Presence, type RegisteredHandler, registerRoomDefinitions } from "@colyseus/core";
 import { setLogger } from "@colyseus/core/Logger";
 import { Encoder } from "@colyseus/schema";
 import type { App } from "../app.ts";
-import { NIL_ID } from "../domain/kernel/ids.ts";
-import { disconnectMember } from "../domain/social/lobbies/commands.ts";
-import { findSocketMembers, SOCKET_LOBBIES_MAX, type SocketMembers } from "../domain/social/lobbies/state.ts";
 import { admitRoom, Gate, maySpread } from "./admission.ts";
 import { countRooms, type Listing, ListingRepair } from "./listing.ts";
-import { logFailure } from "./live-room.ts";
-import { answerPeerRequests } from "./live-rooms.ts";
+import { answerPeerRequests } from "./inspect-rooms.ts";
 import { answerMatchmake, isJoinAddress, isMatchmake, METHODS, refusedByHost } from "./matchmaking.ts";
-import { type GameRoom, transactIn } from "./mirror-room.ts";
-import { lobbyRoomId } from "./room-ids.ts";
+import type { GameRoom } from "./mirror-room.ts";
 import { hasPass, Pipes } from "./pipes.ts";
 import type { RoomKind } from "../domain/kernel/live-rooms.ts";
 import { chatRoom } from "./chat-room.ts";
@@ -24,6 +18,7 @@ import { lobbiesRoom } from "./lobbies-room.ts";
 import { lobbyRoom } from "./lobby-room.ts";
 import { playerRoom } from "./player-room.ts";
 import { isOldSdk, refuseUpgrade, Sockets } from "./sockets.ts";
+import { watchOrphans } from "./lobby-orphans.ts";
 
 /** All rooms, by the name under which clients join. */
 export const gameRooms = (app: App): Record<RoomKind, GameRoom> => ({
@@ -34,60 +29,6 @@ export const gameRooms = (app: App): Record<RoomKind, GameRoom> => ({
   lobbies: lobbiesRoom(app),
   events: eventsRoom(app),
 });
-
-/** Time after a start in which clients can return to their lobbies. */
-const FIRST_AFTER_MS = 15_000;
-const EVERY_MS = 60_000;
-/** Time in which listings that were lost with Redis are restored, in ms. */
-const RELISTED_MS = 6_000;
-
-/** Leaves out lobbies with a room: in this process, where no listing is needed, or in another one. */
-const withoutRoom = async (found: readonly SocketMembers[]): Promise<SocketMembers[]> => {
-  const idOf = ({ projectId, lobbyId }: SocketMembers): string => lobbyRoomId(projectId, lobbyId);
-  const away = found.filter((one) => matchMaker.getLocalRoomById(idOf(one)) === undefined);
-  const listed = await matchMaker.driver.findByIds(away.map(idOf));
-  return away.filter((one) => !listed.has(idOf(one)));
-};
-
-/** Another process's room may only have lost its listing: it is listed again within RELISTED_MS. */
-const stillWithoutRoom = async (app: App, orphans: readonly SocketMembers[]): Promise<SocketMembers[]> => {
-  if (!app.peers || orphans.length === 0) return [...orphans];
-  await delay(RELISTED_MS, undefined, { ref: false });
-  return withoutRoom(orphans);
-};
-
-const disconnectAll = async (app: App, { projectId, lobbyId, playerIds }: SocketMembers): Promise<void> => {
-  for (const playerId of playerIds)
-    await transactIn(app, projectId)((work) => disconnectMember(work, { projectId, lobbyId }, playerId));
-};
-
-/**
- * Starts the grace period of members whose sockets ended with a process and whose lobby has no room since. If
- * there is a room, it does so itself.
- */
-export const settleOrphans = async (app: App): Promise<void> => {
-  let after = NIL_ID;
-  for (;;) {
-    const found = await app.transact((work) => findSocketMembers(work, after));
-    const orphans = await stillWithoutRoom(app, await withoutRoom(found));
-    for (const orphan of orphans) await disconnectAll(app, orphan);
-    if (found.length < SOCKET_LOBBIES_MAX) return;
-    after = found.at(-1)!.lobbyId;
-  }
-};
-
-/** Looks for such members periodically, until it is ended. */
-const watchOrphans = async (app: App, signal: AbortSignal): Promise<void> => {
-  const pause = (ms: number) => delay(ms, undefined, { ref: false, signal });
-  for (let waitMs = FIRST_AFTER_MS; !signal.aborted; waitMs = EVERY_MS) {
-    try {
-      await pause(waitMs);
-      await settleOrphans(app);
-    } catch (err) {
-      if (!signal.aborted) logFailure(app, err, { reread: "lobbies without rooms" });
-    }
-  }
-};
 
 /**
  * Limits on joins per process: how many are processed at once, how many of a tenant wait, and for how long.

@@ -18,18 +18,14 @@ import { DomainError, forbidden, unauthorized } from "../domain/kernel/errors.ts
 import { outageOf } from "../domain/kernel/outages.ts";
 import { admitSocket } from "./admission.ts";
 import {
-  errorObject,
-  INTERNAL_ERROR,
   isUnacknowledged,
   type LiveClient,
   newSession,
   noteJoinSent,
-  parse,
   type Principal,
-  refuseCreation,
-  socketError,
   verifyToken,
 } from "./authenticate.ts";
+import { errorObject, INTERNAL_ERROR, parse, refuseCreation, socketError } from "./room-errors.ts";
 import { trackRoom } from "./listing.ts";
 import * as limits from "./messages.ts";
 import { CLOSE, type ClosedReason, live } from "./messages.ts";

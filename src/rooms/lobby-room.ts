@@ -39,11 +39,11 @@ import {
   authenticate,
   createPlayerCheck,
   type LiveClient,
-  parse,
   pinOptions,
   type Principal,
   refusalOf,
 } from "./authenticate.ts";
+import { parse } from "./room-errors.ts";
 import {
   type Absence,
   type Change,

@@ -17,7 +17,8 @@ import { type Grouped, grouped } from "../domain/kernel/flights.ts";
 import type { PlayerStatus } from "../domain/players/player.ts";
 import { projectPlans, readPlan } from "../domain/progression/plan.ts";
 import type { ShownPlayer } from "../domain/progression/players/show.ts";
-import { authenticate, type LiveClient, parse, pinOptions, refusalOf } from "./authenticate.ts";
+import { authenticate, type LiveClient, pinOptions, refusalOf } from "./authenticate.ts";
+import { parse } from "./room-errors.ts";
 import { CLOSE, HEARTBEAT_SECONDS, live, livePlayerMessage, SESSIONS_MAX, stateOf } from "./messages.ts";
 import {
   gameRoom,

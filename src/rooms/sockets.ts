@@ -4,7 +4,7 @@ import { CloseCode, connectClientToRoom, matchMaker, Protocol, Room, ServerError
 import { type TransportOptions, WebSocketClient, WebSocketTransport } from "@colyseus/ws-transport";
 import type { WebSocket } from "ws";
 import type { App } from "../app.ts";
-import { errorObject, socketError } from "./authenticate.ts";
+import { errorObject, socketError } from "./room-errors.ts";
 import { FramedSocket, isReadable } from "./frames.ts";
 import { HEARTBEAT_SECONDS, MESSAGES_PER_SECOND_MAX } from "./messages.ts";
 

@@ -21,7 +21,7 @@ import {
 import { reportMessage } from "../../src/domain/social/chat/moderation/report-queue.ts";
 import { patchReport } from "../../src/domain/social/chat/moderation/sanction-changes.ts";
 import { eraseChat, mergeChat } from "../../src/domain/social/chat/personal.ts";
-import { markRead, react } from "../../src/domain/social/chat/send-known.ts";
+import { markRead, react } from "../../src/domain/social/chat/commands.ts";
 import { FIRST_CHANNEL, pruneChannels, type RetentionCursor } from "../../src/domain/social/chat/settings.ts";
 import {
   aTalk,

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { migrations } from "../../src/domain/registries/migrations/list.ts";
+import { migrations } from "../../src/domain/registries/migrations/migrations.ts";
 import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";

@@ -3,7 +3,7 @@ import { setImmediate as turn } from "node:timers/promises";
 import { pino } from "pino";
 import { throttledWarnings } from "../../src/domain/kernel/outages.ts";
 import { notFound } from "../../src/domain/kernel/errors.ts";
-import { errorObject } from "../../src/rooms/authenticate.ts";
+import { errorObject } from "../../src/rooms/room-errors.ts";
 import { logFailure } from "../../src/rooms/live-room.ts";
 import { openRoomsOf } from "../../src/rooms/mirror-room.ts";
 import { Coalescer, tickAll } from "../../src/rooms/pace.ts";

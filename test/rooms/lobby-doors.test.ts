@@ -5,7 +5,7 @@ import { sql } from "kysely";
 import { type LobbyView, type Occurrence } from "../../src/domain/kernel/events/social-views.ts";
 import { lobbyTopic } from "../../src/domain/kernel/topics.ts";
 import { connectMember, disconnectMember, LOBBY_COMMANDS } from "../../src/domain/social/lobbies/commands.ts";
-import { settleOrphans } from "../../src/rooms/game-server.ts";
+import { settleOrphans } from "../../src/rooms/lobby-orphans.ts";
 import { LobbyMirror, LobbyPresence } from "../../src/rooms/lobby-mirror.ts";
 import { Rate } from "../../src/rooms/pace.ts";
 import { lobbyRoomId } from "../../src/rooms/room-ids.ts";

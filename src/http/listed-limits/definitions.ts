@@ -6,7 +6,7 @@ import { REPORT_NOTE_MAX, REPORTS_RATE } from "../../domain/social/chat/moderati
 import { APPEAL_MAX, SANCTIONS_MAX } from "../../domain/social/chat/moderation/sanction-changes.ts";
 import { WORD_LENGTH_MAX } from "../../domain/social/chat/moderation/word-filter.ts";
 import { LIST_WORDS_MAX, WORD_LISTS_MAX } from "../../domain/social/chat/moderation/show-sanction.ts";
-import { REACTIONS_MAX } from "../../domain/social/chat/send-known.ts";
+import { REACTIONS_MAX } from "../../domain/social/chat/commands.ts";
 import { CONTENT_MAX } from "../../domain/social/chat/settings.ts";
 import { EMOJI_MAX } from "../../domain/social/chat/context.ts";
 import {

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { EditBody, ReadBody, SendBody } from "../../domain/social/chat/send-known.ts";
+import { EditBody, ReadBody, SendBody } from "../../domain/social/chat/commands.ts";
 import { GivenSettings } from "../../domain/social/chat/settings.ts";
 import {
   CHANNEL_KINDS,

@@ -4,7 +4,7 @@ import { readChannel, readSettings } from "../../domain/social/chat/channels.ts"
 import { isBlocked, recordBlocked } from "../../domain/social/chat/moderation/sanction-changes.ts";
 import { findPlayer } from "../../domain/progression/players/players.ts";
 import { ADMINS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
-import { markRead, react, REACTIONS_MAX } from "../../domain/social/chat/send-known.ts";
+import { markRead, react, REACTIONS_MAX } from "../../domain/social/chat/commands.ts";
 import { admitSend } from "../../domain/social/chat/admit-send.ts";
 import { deleteMessage, editMessage } from "../../domain/social/chat/message-view.ts";
 import { prepareText } from "../../domain/social/chat/context.ts";
