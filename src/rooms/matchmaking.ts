@@ -4,12 +4,8 @@ import { type AuthContext, getBearerToken, matchMaker, ServerError } from "@coly
 import { z } from "zod";
 import type { App } from "../app.ts";
 import { type CustomHost, httpsRequired, nameOfHost, spokeHttps } from "../domain/accounts/domains/known.ts";
-import {
-  clientAddress,
-  countRequest,
-  limitHeaders,
-  RateLimited,
-} from "../domain/accounts/rate-limits/limiter.ts";
+import { countRequest, limitHeaders, RateLimited } from "../domain/accounts/rate-limits/limiter.ts";
+import { clientAddress } from "../domain/accounts/rate-limits/networks.ts";
 import {
   DomainError,
   ERROR_STATUS,

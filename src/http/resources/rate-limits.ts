@@ -8,7 +8,7 @@ import {
   isProtected,
   overlap,
   subscriberOf,
-} from "../../domain/accounts/rate-limits/limiter.ts";
+} from "../../domain/accounts/rate-limits/networks.ts";
 import {
   BLOCK_REASON_MAX,
   BLOCK_SECONDS_MAX,

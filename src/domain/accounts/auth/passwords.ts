@@ -5,11 +5,11 @@ import {
   type Bucket,
   type CountingParts,
   type Given,
-  limitKeyOf,
   LIMITS,
   type LimitState,
   RateLimited,
 } from "../rate-limits/limiter.ts";
+import { limitKeyOf } from "../rate-limits/networks.ts";
 import { DomainError, type FieldProblem, forbidden } from "../../kernel/errors.ts";
 import { BUSY } from "../../kernel/outages.ts";
 import { Bulkhead } from "../../kernel/bulkhead.ts";

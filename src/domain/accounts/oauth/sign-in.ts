@@ -29,7 +29,8 @@ import {
   type ResponseMode,
   withParameters,
 } from "./provider.ts";
-import { type Limiter, limitKeyOf, LIMITS } from "../rate-limits/limiter.ts";
+import { type Limiter, LIMITS } from "../rate-limits/limiter.ts";
+import { limitKeyOf } from "../rate-limits/networks.ts";
 import { holdIdp, isClaimed, requireSso } from "../sso/enforcement.ts";
 import { consumeInvitation, type Invited } from "../team/accept.ts";
 import { addUser, openTenant, Tenant, type TenantDefaults } from "../tenants/tenant.ts";
