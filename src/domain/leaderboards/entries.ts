@@ -286,7 +286,7 @@ const readLiveEntries = async (
 };
 
 const readAnyEntries = async (
-  { transact, ranks }: LeaderboardParts,
+  { transact, read, ranks }: LeaderboardParts,
   name: BoardName,
   query: EntriesQuery,
 ): Promise<LeaderboardView> => {
@@ -295,8 +295,8 @@ const readAnyEntries = async (
   const source = { transact, ranks, list, shown: leaderboard.definition.displayLimit ?? Infinity, now };
   const places = await readPlaces(source, { ...query, scope, around });
   const mine = me === undefined ? undefined : await readPlace(source, me);
-  const standings = standingsOf({ places, mine });
-  const players = await transact((work) => readListedPlayers(work, list.ref, standings));
+  const ids = standingsOf({ places, mine }).map(({ playerId }) => playerId);
+  const players = await readListedPlayers(read, list.ref, ids);
   return showView({ ...asked, places, mine, players, me });
 };
 
@@ -328,12 +328,12 @@ export const readEntry = async (
 };
 
 const readAnyEntry = async (
-  { transact, ranks }: LeaderboardParts,
+  { transact, read, ranks }: LeaderboardParts,
   name: BoardName,
   query: ListQuery & { playerId: string },
 ) => {
   const { leaderboard, list, me } = await transact((work) => ask(work, name, query));
   const places = await readPlace({ transact, ranks, list }, me!);
-  const players = await transact((work) => readListedPlayers(work, list.ref, places ? [places] : []));
+  const players = await readListedPlayers(read, list.ref, places ? [places.playerId] : []);
   return { leaderboard, list, places, players, ageMs: 0 };
 };

@@ -21,18 +21,9 @@ import type { Json } from "../kernel/events/events.ts";
 /** A ranked player, as everybody may see them. */
 export type Name = { externalUserId: string; displayName: string | null; avatarUrl: string | null };
 
-type NameRow = {
-  id: string;
-  external_user_id: string;
-  display_name: string | null;
-  avatar_url: string | null;
-};
-
-const nameOf = (row: NameRow): Name => ({
-  externalUserId: row.external_user_id,
-  displayName: row.display_name,
-  avatarUrl: row.avatar_url,
-});
+/** Selects a name of the players `p`. */
+const NAME = `
+  p.external_user_id as "externalUserId", p.display_name as "displayName", p.avatar_url as "avatarUrl"`;
 
 const uuids = (standings: readonly Pick<Ranked, "playerId">[]): string =>
   `{${standings.map(({ playerId }) => playerId).join(",")}}`;
@@ -44,11 +35,11 @@ export const readNames = async (
   standings: readonly Pick<Ranked, "playerId">[],
 ): Promise<Map<string, Name>> => {
   if (standings.length === 0) return new Map();
-  const result = await sql<NameRow>`
-    select id, external_user_id, display_name, avatar_url from players
-    where project_id = ${projectId} and id = any(${uuids(standings)}::uuid[])
-      and status not in ('BANNED', 'MERGED', 'ERASED') and deleted_at is null`.execute(db);
-  return new Map(result.rows.map((row) => [row.id, nameOf(row)]));
+  const { rows } = await sql<Name & { id: string }>`
+    select p.id, ${sql.raw(NAME)} from players p
+    where p.project_id = ${projectId} and p.id = any(${uuids(standings)}::uuid[])
+      and p.status not in ('BANNED', 'MERGED', 'ERASED') and p.deleted_at is null`.execute(db);
+  return new Map(rows.map(({ id, ...name }) => [id, name]));
 };
 
 /** Data of a player in a list beside the score: the ranks of the last notices, and the score's metadata. */
@@ -57,40 +48,6 @@ export type ListedPlayer = {
   notified: number | null;
   notifiedBefore: number | null;
   meta: Json | null;
-};
-
-/** A row of a player in a list. */
-type KeptRow = NameRow & {
-  notified: number | null;
-  notified_before: number | null;
-  meta: Json | null;
-};
-
-const listedOf = (row: KeptRow): ListedPlayer => ({
-  name: nameOf(row),
-  notified: row.notified,
-  notifiedBefore: row.notified_before,
-  meta: row.meta,
-});
-
-/** As `readNames`, with each player's data in the list. */
-export const readListedPlayers = async (
-  { db }: Work,
-  { projectId, periodId }: { projectId: string; periodId: string },
-  standings: readonly Pick<Ranked, "playerId">[],
-): Promise<Map<string, ListedPlayer>> => {
-  if (standings.length === 0) return new Map();
-  const result = await sql<KeptRow>`
-    select p.id, p.external_user_id, p.display_name, p.avatar_url, n.rank as notified,
-      n.previous_rank as notified_before, e.meta
-    from players p
-    left join leaderboard_notices n on n.project_id = p.project_id and n.period_id = ${periodId}::uuid
-      and n.player_id = p.id and n.told_at is not null
-    left join leaderboard_entries e on e.project_id = p.project_id and e.period_id = ${periodId}::uuid
-      and e.player_id = p.id
-    where p.project_id = ${projectId} and p.id = any(${uuids(standings)}::uuid[])
-      and p.status not in ('BANNED', 'MERGED', 'ERASED') and p.deleted_at is null`.execute(db);
-  return new Map(result.rows.map((row) => [row.id, listedOf(row)]));
 };
 
 /** Maximum boards, and bytes of their definitions, that a process remembers. */
@@ -107,48 +64,22 @@ type OnLookUp = (of: Remembered, isHit: boolean) => void;
 /** A board as it is in one version of its project's configuration. */
 type KnownBoard = { configVersion: number; leaderboard: Leaderboard };
 
-type BoardRow = {
-  config_version: number;
+type BoardRow = Omit<Leaderboard, "id" | "projectId"> & {
+  configVersion: number;
+  /** Null where the project has no such board. */
   id: string | null;
-  key: string;
-  name: string;
-  status: Leaderboard["status"];
-  definition: Leaderboard["definition"];
-  version: number;
-  period_id: string;
-  resets: number;
-  reset_at: Date | null;
-  opens_at: Date | null;
-  created_at: Date;
-  updated_at: Date;
   bytes: number;
 };
 
 const BOARD = `
-  select j.config_version, l.*, octet_length(l.definition::text) as bytes
+  select j.config_version as "configVersion", l.*, octet_length(l.definition::text) as bytes
   from projects j
   left join lateral (
-    select id, key, name, status, definition, version, period_id, resets, reset_at, opens_at, created_at,
-      updated_at
+    select id, key, name, status, definition, version, period_id as "periodId", resets,
+      reset_at as "resetAt", opens_at as "opensAt", created_at as "createdAt", updated_at as "updatedAt"
     from leaderboards where project_id = j.id and (id = $2::uuid or key = $3::text)
     order by (id = $2::uuid) desc nulls last limit 1) l on true
   where j.id = $1::uuid`;
-
-const boardOf = (projectId: string, row: BoardRow & { id: string }): Leaderboard => ({
-  id: row.id,
-  projectId,
-  key: row.key,
-  name: row.name,
-  status: row.status,
-  definition: row.definition,
-  version: row.version,
-  periodId: row.period_id,
-  resets: row.resets,
-  resetAt: row.reset_at,
-  opensAt: row.opens_at,
-  createdAt: row.created_at,
-  updatedAt: row.updated_at,
-});
 
 /**
  * What reads of boards remember between requests: definitions, and players' ids by their external ones. Both
@@ -178,9 +109,9 @@ export class BoardCache {
   async #read(read: Read, projectId: string, ref: string): Promise<KnownBoard> {
     const [row] = await read<BoardRow>({ text: BOARD, values: [projectId, isId(ref) ? ref : null, ref] });
     if (!row || row.id === null) throw notFound("leaderboard");
-    const leaderboard = boardOf(projectId, { ...row, id: row.id });
-    const known = { configVersion: row.config_version, leaderboard };
-    return this.#boards.keep(`${projectId}:${ref}`, known, { owner: projectId, bytes: row.bytes });
+    const { configVersion, bytes, id, ...board } = row;
+    const known = { configVersion, leaderboard: { ...board, id, projectId } };
+    return this.#boards.keep(`${projectId}:${ref}`, known, { owner: projectId, bytes });
   }
 
   /** Forgets a board that has turned out to be of another version. */
@@ -248,8 +179,7 @@ const readListFacts = async (
  * planner from turning into a join.
  */
 const PLAYERS = `
-  select p.id, p.external_user_id, p.display_name, p.avatar_url, n.rank as notified,
-    n.previous_rank as notified_before, e.meta
+  select p.id, ${NAME}, n.rank as notified, n.previous_rank as "notifiedBefore", e.meta
   from unnest($3::uuid[]) as u(id)
   cross join lateral (
     select id, external_user_id, display_name, avatar_url from players
@@ -263,16 +193,21 @@ const PLAYERS = `
     select meta from leaderboard_entries
     where project_id = $1::uuid and period_id = $2::uuid and player_id = u.id limit 1) e on true`;
 
-/** As `readListedPlayers`, as one statement alone. */
-const readPlayersOf = async (
+/** Returns players in a list by id, without those that are hidden, as `readNames`. */
+export const readListedPlayers = async (
   read: Read,
   { projectId, periodId }: { projectId: string; periodId: string },
   playerIds: readonly string[],
 ): Promise<ReadonlyMap<string, ListedPlayer>> => {
   if (playerIds.length === 0) return new Map();
   const values = [projectId, periodId, `{${playerIds.join(",")}}`];
-  const rows = await read<KeptRow>({ text: PLAYERS, values });
-  return new Map(rows.map((row) => [row.id, listedOf(row)]));
+  const rows = await read<Name & Omit<ListedPlayer, "name"> & { id: string }>({ text: PLAYERS, values });
+  return new Map(
+    rows.map(({ id, notified, notifiedBefore, meta, ...name }) => [
+      id,
+      { name, notified, notifiedBefore, meta },
+    ]),
+  );
 };
 
 /** By id, then by external id; a player who was merged stands for the other. */
@@ -427,7 +362,7 @@ const attempt = async <P>(
   const { row, behindSeconds } = facts;
   if (row && (row.status !== "OPEN" || row.id !== list.ref.periodId)) return "OTHER_LIST";
   const ids = query.standingsOf(places).map(({ playerId }) => playerId);
-  const players = await readPlayersOf(read, list.ref, ids);
+  const players = await readListedPlayers(read, list.ref, ids);
   const shown = listOf(leaderboard, asked, row);
   return { leaderboard, list: shown, behindSeconds, places, players, refIds, ageMs };
 };

@@ -1,6 +1,7 @@
 import { sql } from "kysely";
 import { getDefinition } from "../definitions/definitions.ts";
 import { createSizedCache } from "../../kernel/caches.ts";
+import { type RowOf, shownRow } from "../../kernel/json.ts";
 import { offsetOf, orderBy, type Ordered, type PageQuery, type SortOf } from "../../kernel/paging.ts";
 import { kept } from "../../kernel/statements.ts";
 import { countRows, type Total, TOTAL_EXACT_MAX, type Work } from "../../kernel/work.ts";
@@ -149,28 +150,6 @@ type BadgeHolder = {
   lastEarnedAt: string;
 };
 
-type Row = {
-  id: string;
-  external_user_id: string;
-  display_name: string | null;
-  tier: number;
-  times_awarded: number;
-  serial_no: number | null;
-  first_earned_at: Date;
-  last_earned_at: Date;
-};
-
-const show = (row: Row): BadgeHolder => ({
-  playerId: row.id,
-  externalUserId: row.external_user_id,
-  displayName: row.display_name,
-  tier: row.tier,
-  timesAwarded: row.times_awarded,
-  serialNo: row.serial_no,
-  firstEarnedAt: row.first_earned_at.toISOString(),
-  lastEarnedAt: row.last_earned_at.toISOString(),
-});
-
 /** Orders of the list. */
 export const HOLDER_ORDERS = { by: { tier: sql`h.tier` }, usual: "desc" } as const;
 
@@ -195,13 +174,14 @@ export const listHolders = async (
   const where = sql`player_badges h
     where h.project_id = ${projectId} and h.badge_key = ${key} and ${tier} and ${ofPlayer} and ${IS_ACTIVE}`;
   const order = orderBy(HOLDER_ORDERS, query, sql`h.player_id`);
-  const page = await sql<Row>`
-    select p.id, p.external_user_id, p.display_name, h.tier, h.times_awarded, h.serial_no,
-      h.first_earned_at, h.last_earned_at
+  const page = await sql<RowOf<BadgeHolder>>`
+    select p.id as "playerId", p.external_user_id as "externalUserId", p.display_name as "displayName", h.tier,
+      h.times_awarded as "timesAwarded", h.serial_no as "serialNo", h.first_earned_at as "firstEarnedAt",
+      h.last_earned_at as "lastEarnedAt"
     from (
       select h.* from ${where} order by ${order}
       limit ${query.limit} offset ${offsetOf(query)}) h
     join players p on p.project_id = h.project_id and p.id = h.player_id
     order by ${order}`.execute(work.db);
-  return { holders: page.rows.map(show), ...(await countRows(work, where)) };
+  return { holders: page.rows.map((row) => shownRow(row)), ...(await countRows(work, where)) };
 };

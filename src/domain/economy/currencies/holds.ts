@@ -16,6 +16,7 @@ import type { Turn } from "../../evaluation/turn.ts";
 import { conflict, invalid, notFound } from "../../kernel/errors.ts";
 import type { Cause } from "../../kernel/events/events.ts";
 import { isId, newId } from "../../kernel/ids.ts";
+import { type RowOf, shownRow } from "../../kernel/json.ts";
 import { type Outcome, together } from "../../kernel/together.ts";
 import type { Work } from "../../kernel/work.ts";
 import type { Player } from "../../players/player.ts";
@@ -153,34 +154,12 @@ type HoldView = {
   settledAt: string | null;
 };
 
-type Row = {
-  id: string;
-  player_id: string;
-  currency_key: string;
-  amount: number;
-  captured: number | null;
-  status: HoldView["status"];
-  reference: string | null;
-  expires_at: Date;
-  created_at: Date;
-  settled_at: Date | null;
-};
+type Row = RowOf<HoldView> & { playerId: string };
 
 const COLUMNS = sql.raw(
-  "id, player_id, currency_key, amount, captured, status, reference, expires_at, created_at, settled_at",
+  `id, player_id as "playerId", currency_key as "currencyKey", amount, captured, status, reference,
+  expires_at as "expiresAt", created_at as "createdAt", settled_at as "settledAt"`,
 );
-
-const show = (row: Row): HoldView => ({
-  id: row.id,
-  currencyKey: row.currency_key,
-  amount: row.amount,
-  captured: row.captured,
-  status: row.status,
-  reference: row.reference,
-  expiresAt: row.expires_at.toISOString(),
-  createdAt: row.created_at.toISOString(),
-  settledAt: row.settled_at?.toISOString() ?? null,
-});
 
 type NewHold = {
   currencyKey: string;
@@ -237,10 +216,12 @@ const nameOf = ({ playerId, id }: HoldRef): string => `${playerId} ${id}`;
  * player's: another request may have asked for it as somebody else's.
  */
 const viewsOf = (rows: readonly Row[], asked: readonly HoldRef[]): Outcome<HoldView>[] => {
-  const found = new Map(rows.map((row) => [nameOf({ playerId: row.player_id, id: row.id }), row]));
+  const found = new Map(
+    rows.map(({ playerId, ...row }) => [nameOf({ playerId, id: row.id }), shownRow<HoldView>(row)]),
+  );
   return asked.map((ref) => {
-    const row = found.get(nameOf(ref));
-    return row ? { value: show(row) } : { error: notFound("hold") };
+    const value = found.get(nameOf(ref));
+    return value ? { value } : { error: notFound("hold") };
   });
 };
 

@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import { isoOf } from "../../kernel/iso-time.ts";
+import { type RowOf, shownRow } from "../../kernel/json.ts";
 import { countRows, type Total, type Work } from "../../kernel/work.ts";
 import { checkActiveKey } from "../definitions/references.ts";
 import { conflict, invalid, notFound } from "../../kernel/errors.ts";
@@ -25,29 +25,10 @@ export type InboxMessage = {
   createdAt: string;
 };
 
-type Row = {
-  id: string;
-  type: string;
-  title: string;
-  body: string | null;
-  data: Json;
-  reward_grant_id: string | null;
-  read_at: Date | null;
-  expires_at: Date | null;
-  created_at: Date;
-};
-
-const show = (row: Row): InboxMessage => ({
-  id: row.id,
-  type: row.type,
-  title: row.title,
-  body: row.body,
-  data: row.data,
-  rewardGrantId: row.reward_grant_id,
-  readAt: isoOf(row.read_at),
-  expiresAt: isoOf(row.expires_at),
-  createdAt: row.created_at.toISOString(),
-});
+const COLUMNS = sql.raw(
+  `id, type, title, body, data, reward_grant_id as "rewardGrantId", read_at as "readAt",
+  expires_at as "expiresAt", created_at as "createdAt"`,
+);
 
 type PlayerKey = { projectId: string; id: string };
 
@@ -72,10 +53,10 @@ export const listInbox = async (
     query.unread === undefined ? sql`true` : query.unread ? sql`read_at is null` : sql`read_at is not null`;
   const ofType = query.type === undefined ? sql`true` : sql`type = ${query.type}`;
   const source = sql`inbox_messages where ${current(player, work.now)} and ${read} and ${ofType}`;
-  const page = await sql<Row>`
-    select * from ${source} order by ${orderBy(INBOX_ORDERS, query, sql`id`)}
+  const page = await sql<RowOf<InboxMessage>>`
+    select ${COLUMNS} from ${source} order by ${orderBy(INBOX_ORDERS, query, sql`id`)}
     limit ${query.limit} offset ${offsetOf(query)}`.execute(work.db);
-  return { messages: page.rows.map(show), ...(await countRows(work, source)) };
+  return { messages: page.rows.map((row) => shownRow(row)), ...(await countRows(work, source)) };
 };
 
 export type MessageByHand = {
@@ -130,10 +111,10 @@ const enclose = (turn: Turn, rewardKey: string, expiresMs: number | null, cause:
 };
 
 const getMessage = async ({ db, now }: Work, player: PlayerKey, messageId: string): Promise<InboxMessage> => {
-  const found = await sql<Row>`
-    select * from inbox_messages where ${current(player, now)} and id = ${messageId}`.execute(db);
+  const found = await sql<RowOf<InboxMessage>>`
+    select ${COLUMNS} from inbox_messages where ${current(player, now)} and id = ${messageId}`.execute(db);
   if (!found.rows[0]) throw notFound("message");
-  return show(found.rows[0]);
+  return shownRow(found.rows[0]);
 };
 
 /** Marks a message as read; the time of the first reading is kept. @throws DomainError NOT_FOUND */

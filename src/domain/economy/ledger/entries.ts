@@ -1,8 +1,9 @@
 import { type RawBuilder, sql } from "kysely";
 import type { LedgerRow } from "../../evaluation/effects.ts";
-import { chainHash } from "../../evaluation/ledger/append.ts";
+import { type Chained, chainHash } from "../../evaluation/ledger/append.ts";
 import { notFound } from "../../kernel/errors.ts";
 import { type Cause, type CauseAsked, causePart } from "../../kernel/events/events.ts";
+import { type RowOf, shownRow } from "../../kernel/json.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
 import type { PlayerKey } from "../../progression/change.ts";
 import { lineCause, lineReason } from "../../progression/save.ts";
@@ -21,15 +22,7 @@ type Verdict = {
 };
 
 type Head = { seq: number; hash: string | null };
-type VerifiedRow = {
-  seq: number;
-  key: string;
-  asset: LedgerRow["asset"];
-  currency_key: string | null;
-  amount: number;
-  balance_after: number;
-  hash: string;
-};
+type VerifiedRow = Chained & Pick<LedgerRow, "seq" | "hash">;
 
 /**
  * Verifies a player's ledger, a page per transaction, up to the entry that was the newest at the start: seqs
@@ -62,28 +55,26 @@ export const verifyLedger = async (
 const checker = () => {
   let tip: string | null = null;
   const balances = new Map<string, number>();
-  const follows = ({ asset, currency_key: currencyKey, ...row }: VerifiedRow): boolean => {
+  const follows = ({ asset, currencyKey, ...row }: VerifiedRow): boolean => {
     const name = `${asset}:${currencyKey ?? ""}`;
     const balance = (balances.get(name) ?? 0) + row.amount;
     balances.set(name, balance);
     // Lives refill between entries.
-    return asset === "LIVES" || balance === row.balance_after;
+    return asset === "LIVES" || balance === row.balanceAfter;
   };
   const check = (row: VerifiedRow, seq: number): boolean => {
-    const { key, asset, currency_key: currencyKey } = row;
-    const { amount, balance_after: balanceAfter } = row;
-    tip = chainHash(tip, { key, asset, currencyKey, amount, balanceAfter });
+    tip = chainHash(tip, row);
     return row.seq === seq && row.hash === tip && follows(row);
   };
   return Object.assign(check, { tip: () => tip });
 };
 
 const readHead = async ({ db }: Work, { projectId, id }: PlayerKey): Promise<Head> => {
-  const { rows } = await sql<{ ledger_seq: number; ledger_hash: string | null }>`
-    select ledger_seq, ledger_hash from players
+  const { rows } = await sql<Head>`
+    select ledger_seq as seq, ledger_hash as hash from players
     where project_id = ${projectId} and id = ${id}`.execute(db);
   if (!rows[0]) throw notFound("player");
-  return { seq: rows[0].ledger_seq, hash: rows[0].ledger_hash };
+  return rows[0];
 };
 
 const readPage = async (
@@ -92,7 +83,9 @@ const readPage = async (
   after: number,
 ): Promise<VerifiedRow[]> => {
   const { rows } = await sql<VerifiedRow>`
-    select seq, idempotency_key as key, asset, currency_key, amount, balance_after, hash from ledger_entries
+    select seq, idempotency_key as key, asset, currency_key as "currencyKey", amount,
+      balance_after as "balanceAfter", hash
+    from ledger_entries
     where project_id = ${projectId} and player_id = ${id} and seq > ${after}
     order by seq limit ${PAGE}`.execute(db);
   return rows;
@@ -121,36 +114,6 @@ type ListEntries = CauseAsked & {
   to?: Date | undefined;
 };
 
-type Row = {
-  id: string;
-  seq: number;
-  asset: LedgerRow["asset"];
-  currency_key: string | null;
-  amount: number;
-  balance_after: number;
-  reason: string;
-  tx_id: string | null;
-  reverses: string | null;
-  cause: Cause;
-  hash: string;
-  created_at: Date;
-};
-
-const show = (row: Row): LedgerEntryView => ({
-  id: row.id,
-  seq: row.seq,
-  asset: row.asset,
-  currencyKey: row.currency_key,
-  amount: row.amount,
-  balanceAfter: row.balance_after,
-  reason: row.reason,
-  txId: row.tx_id,
-  cause: row.cause,
-  reverses: row.reverses,
-  hash: row.hash,
-  createdAt: row.created_at.toISOString(),
-});
-
 /** Lists a player's ledger, newest first, and returns the cursor of the next page. */
 export const listEntries = async (
   { db }: Work,
@@ -165,11 +128,12 @@ export const listEntries = async (
   if (cause !== null) conditions.push(sql`cause @> ${cause}::jsonb`);
   if (from) conditions.push(sql`created_at >= ${from.toISOString()}::timestamptz`);
   if (to) conditions.push(sql`created_at < ${to.toISOString()}::timestamptz`);
-  const result = await sql<Row>`
-    select id, seq, asset, currency_key, amount, balance_after, ${lineReason("l")} as reason, tx_id, reverses,
-      ${lineCause("l")} as cause, hash, created_at
+  const result = await sql<RowOf<LedgerEntryView>>`
+    select id, seq, asset, currency_key as "currencyKey", amount, balance_after as "balanceAfter",
+      ${lineReason("l")} as reason, tx_id as "txId", ${lineCause("l")} as cause, reverses, hash,
+      created_at as "createdAt"
     from ledger_entries l where ${sql.join(conditions, sql` and `)}
     order by seq desc limit ${limit + 1}`.execute(db);
-  const entries = result.rows.slice(0, limit).map(show);
+  const entries = result.rows.slice(0, limit).map((row) => shownRow(row));
   return { entries, nextCursor: result.rows.length > limit ? String(entries.at(-1)!.seq) : null };
 };

@@ -14,6 +14,7 @@ import {
 } from "../../evaluation/segments/membership.ts";
 import { conflict, invalid } from "../../kernel/errors.ts";
 import { isId } from "../../kernel/ids.ts";
+import { type RowOf, shownRow } from "../../kernel/json.ts";
 import { offsetOf, orderBy, type Ordered, type PageQuery, type SortOf } from "../../kernel/paging.ts";
 import { countRows, type Total, TOTAL_EXACT_MAX, type Work } from "../../kernel/work.ts";
 import { openGroupChange } from "../../progression/group-change.ts";
@@ -139,13 +140,6 @@ type Member = {
   enteredAt: string;
 };
 
-type MemberRow = {
-  id: string;
-  external_user_id: string;
-  display_name: string | null;
-  entered_at: Date;
-};
-
 /** Orders of the list. */
 export const MEMBER_ORDERS = { by: { playerId: sql`player_id` }, usual: "asc" } as const;
 
@@ -173,20 +167,15 @@ export const listMembers = async (
   const those = query.at === undefined ? NOW : await membersAt(work, { projectId, key, at: query.at });
   const rows = sql`${those} s
     where project_id = ${projectId} and segment_key = ${key} and ${ofPlayer}`;
-  const page = await sql<MemberRow>`
-    select p.id, p.external_user_id, p.display_name, s.entered_at
+  const page = await sql<RowOf<Member>>`
+    select p.id as "playerId", p.external_user_id as "externalUserId", p.display_name as "displayName",
+      s.entered_at as "enteredAt"
     from (select player_id, entered_at from ${rows}
       order by ${orderBy(MEMBER_ORDERS, query, sql`player_id`)}
       limit ${query.limit} offset ${offsetOf(query)}) s
     join players p on p.project_id = ${projectId} and p.id = s.player_id
     order by ${orderBy({ by: { playerId: sql`p.id` }, usual: "asc" }, query, sql`p.id`)}`.execute(work.db);
-  const members = page.rows.map((row) => ({
-    playerId: row.id,
-    externalUserId: row.external_user_id,
-    displayName: row.display_name,
-    enteredAt: row.entered_at.toISOString(),
-  }));
-  return { members, ...(await countRows(work, rows)) };
+  return { members: page.rows.map((row) => shownRow(row)), ...(await countRows(work, rows)) };
 };
 
 type MemberChange = {
@@ -277,8 +266,6 @@ type PlayerSegment = {
   enteredAt: string;
 };
 
-type SegmentRow = { key: string; id: string; name: string; kind: Segment["kind"]; entered_at: Date };
-
 /** Lists a player's segments by key, without archived ones. @throws DomainError NOT_FOUND */
 export const listPlayerSegments = async (
   work: Work,
@@ -286,17 +273,12 @@ export const listPlayerSegments = async (
   playerRef: string,
 ): Promise<PlayerSegment[]> => {
   const player = await getPlayer(work, projectId, playerRef);
-  const found = await sql<SegmentRow>`
-    select d.key, d.id, d.name, d.definition->>'kind' as kind, s.entered_at
+  const found = await sql<RowOf<PlayerSegment>>`
+    select d.key as "segmentKey", d.id as "segmentId", d.name, d.definition->>'kind' as kind,
+      s.entered_at as "enteredAt"
     from player_segments s
     join definitions d on d.project_id = s.project_id and d.kind = 'segment' and d.key = s.segment_key
       and d.status = 'ACTIVE'
     where s.project_id = ${projectId} and s.player_id = ${player.id} order by d.key`.execute(work.db);
-  return found.rows.map((row) => ({
-    segmentKey: row.key,
-    segmentId: row.id,
-    name: row.name,
-    kind: row.kind,
-    enteredAt: row.entered_at.toISOString(),
-  }));
+  return found.rows.map((row) => shownRow(row));
 };

@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import { adjustCurrency } from "../../evaluation/currencies/adjust.ts";
-import type { PlayerState } from "../../evaluation/player-state.ts";
+import { checkActive, type PlayerState } from "../../evaluation/player-state.ts";
 import type { PlanTurn } from "../../evaluation/project-plan.ts";
 import type { CompiledDefinitions } from "../../evaluation/project-settings.ts";
 import {
@@ -242,10 +242,6 @@ export const giveFreezes = async (
     return () => showNow(turn, streak, turn.nowMs);
   });
   return value;
-};
-
-const checkActive = ({ status }: PlayerState): void => {
-  if (status !== "ACTIVE") throw conflict("PLAYER_INACTIVE", `the player is ${status}`);
 };
 
 /**
