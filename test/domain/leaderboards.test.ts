@@ -7,12 +7,10 @@ import { readEntry } from "../../src/domain/leaderboards/entries.ts";
 import {
   archiveLeaderboard,
   LEADERBOARDS_MAX,
-  listLeaderboards,
   patchLeaderboard,
   pauseLeaderboard,
   resumeLeaderboard,
 } from "../../src/domain/leaderboards/leaderboards.ts";
-import { loadBoards } from "../../src/domain/progression/load-plan.ts";
 import { memoryDomain } from "../support/domain/domain.ts";
 
 const reason = (expected: string) => (error: unknown) =>
@@ -208,32 +206,6 @@ describe("leaderboards", () => {
       );
       await assert.rejects(patch({ name: "Three", version: 1 }), reason("VERSION_CONFLICT"));
       await assert.rejects(patch({ ties: "LATEST" }), reason("TIES_FIXED"));
-    });
-
-    it("are refused on an archived board, which is listed only when asked for", async () => {
-      await domain.addBoard(projectId, custom);
-      await domain.addBoard(projectId, xp);
-      await domain.transact((work) => archiveLeaderboard(work, projectId, "scores"));
-      await assert.rejects(
-        domain.transact((work) => resumeLeaderboard(work, projectId, "scores")),
-        reason("LEADERBOARD_ARCHIVED"),
-      );
-      const list = (status?: "ARCHIVED") =>
-        domain.transact(async (work) => {
-          const { leaderboards, total } = await listLeaderboards(work, projectId, {
-            page: 1,
-            limit: 9,
-            status,
-          });
-          assert.equal(total, leaderboards.length);
-          return leaderboards.map(({ key }) => key);
-        });
-      assert.deepEqual(await list(), ["xp"]);
-      assert.deepEqual(await list("ARCHIVED"), ["scores"]);
-      assert.deepEqual(
-        (await domain.transact((work) => loadBoards(work, projectId))).map(({ key }) => key),
-        ["xp"],
-      );
     });
 
     it("stop the scores of a paused board; an XP board catches up when it resumes", async () => {

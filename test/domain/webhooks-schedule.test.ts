@@ -120,14 +120,6 @@ describe("the schedule of deliveries", () => {
     assert.deepEqual(await claim(id), []);
   });
 
-  it("ends at once with a 410", async () => {
-    const { id } = await hooks.aWebhook(site);
-    await hooks.happen(site);
-    await attempt(id, answer(410));
-    const { status, attempts } = await only(id);
-    assert.deepEqual([status, attempts], ["failed", 1]);
-  });
-
   it("counts only attempts that were recorded: one that was lost is made again with its number", async () => {
     const { id } = await hooks.aWebhook(site);
     await hooks.happen(site);

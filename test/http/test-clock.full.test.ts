@@ -136,18 +136,6 @@ describe("the clock of a sandbox", () => {
     assert.equal(lastAdvance.happened.counts.lotsExpired, 1);
   });
 
-  it("runs schedules at each of their times, and delayed events", async () => {
-    const user = await player();
-    await publish("/rules", {
-      key: "daily-gift",
-      triggers: [{ kind: "SCHEDULE", cron: "0 12 * * *" }],
-      actions: [{ type: "grant_xp", amount: 3 }],
-    });
-    const { lastAdvance } = await advance({ advance: "P5D" });
-    assert.equal(lastAdvance.happened.counts.scheduledRuns, 5);
-    assert.equal((await get(`/players/ext:${user}`)).xp, 15);
-  });
-
   it("releases holds, ends boosts, refills lives and lets delayed events come", async () => {
     const user = await player();
     await define("/currencies", { key: "gems", initialBalance: 10 });

@@ -141,23 +141,6 @@ describe("sessions of rooms", () => {
       ],
     ];
 
-    it("does not disturb the others in its room, whatever bytes it sends", async () => {
-      const player = await aPlayer(api, tenant.key);
-      const me = await join(api, player.token, "player");
-      for (const [, frame] of frames) {
-        const { socket, closed } = await aSocket(player);
-        socket.send(frame);
-        // Answered after the frame before it, or never because the frame ended the connection.
-        socket.ping();
-        await Promise.race([closed, once(socket, "pong")]);
-        socket.terminate();
-      }
-      await grantXp(api, tenant.key, player.playerId);
-      await heardUpTo(me, 2);
-      assert.equal(me.left, undefined);
-      await me.room.leave();
-    });
-
     it("is closed for a message that is not valid", async () => {
       const { socket, closed } = await aSocket(await aPlayer(api, tenant.key));
       socket.send(frames.at(-1)![1]);
