@@ -131,22 +131,6 @@ describe("funnels", () => {
     );
   });
 
-  it("are answered from memory until something happens, and not sent again to who has them", async () => {
-    const query = `steps=joined,asked&${YEAR}&asOf=2025-01-01T00:00:00Z`;
-    const first = await get(query);
-    const again = await get(query);
-    assert.deepEqual([first.body.cache.hit, again.body.cache.hit], [false, true]);
-    const etag = first.headers.get("etag")!;
-    const unchanged = await api.get(`/api/v1/analytics/funnels?${query}`, {
-      key: tenant.key,
-      headers: { "If-None-Match": etag },
-    });
-    assert.equal(unchanged.status, 304);
-    await given(["ada", "joined", `${DAY}10:00:00Z`]);
-    const later = await get(query);
-    assert.deepEqual([later.body.cache.hit, later.body.entered], [false, 1]);
-  });
-
   it("refuse what is out of bounds, and name it", async () => {
     const bad: readonly [query: string, field: string][] = [
       ["steps=joined", "steps"],

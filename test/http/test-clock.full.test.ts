@@ -202,15 +202,6 @@ describe("the clock of a sandbox", () => {
     assertError(await put({ to: iso(Date.now() + DAY_MS) }), 400);
   });
 
-  it("is advanced by one at a time", async () => {
-    const answers = await Promise.all([1, 2, 3].map(() => put({ advance: "P1D" })));
-    const statuses = answers.map(({ status }) => status).toSorted();
-    assert.equal(statuses[0], 200);
-    const done = statuses.filter((status) => status === 200).length;
-    for (const answer of answers) if (answer.status !== 200) assertError(answer, 409, "INVALID_STATE");
-    assert.equal((await clock()).aheadSeconds, done * 86_400);
-  });
-
   it("is there with the sandbox", async () => {
     const other = await aTenant(api);
     assertError(await api.get(path(other.projectId), { token: other.token }), 404);
