@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
+import { claimDeliveries } from "../../src/domain/delivery/webhooks/delivering/claim.ts";
 import { rotateSecret, updateWebhook } from "../../src/domain/delivery/webhooks/registration.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
 import { type HookSite, openWebhookCluster } from "../support/webhooks/webhook-app.ts";
@@ -62,6 +63,27 @@ describe("deliveries by two workers", () => {
     const ids = receiver.received.map(({ headers }) => headers["x-service-delivery"]);
     assert.equal(ids.length, 2_500);
     assert.equal(new Set(ids).size, 2_500);
+  });
+
+  it("are claimed once by transactions that run at the same time", async () => {
+    const { id } = await cluster.aWebhook(site, { url: receiver.url });
+    await cluster.app.transact(({ db }) =>
+      sql`update webhooks set status = 'PAUSED' where id = ${id}`.execute(db),
+    );
+    await cluster.commit(site, events(200));
+    await eventually(async () => (await cluster.deliveries(id)).length === 200, WITHIN);
+    await cluster.app.transact(({ db }) =>
+      sql`update webhooks set status = 'ACTIVE' where id = ${id}`.execute(db),
+    );
+    // The workers may claim some of them beside these.
+    const claims = await Promise.all(
+      Array.from({ length: 8 }, () =>
+        cluster.app.transact((work) => claimDeliveries(work, new Map([[id, 20]]))),
+      ),
+    );
+    const claimed = claims.flat().map((one) => one.id);
+    assert.ok(claimed.length > 0);
+    assert.equal(new Set(claimed).size, claimed.length);
   });
 
   it("go to the new address, with the new secret, once the webhook was changed", async () => {

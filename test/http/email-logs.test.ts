@@ -80,6 +80,19 @@ describe("email logs", () => {
     assert.equal((await logOf(never, "SUPPRESSED")).attempts, 0);
   });
 
+  it("are listed in pages, newest first", async () => {
+    const addresses = Array.from({ length: 5 }, anAddress);
+    for (const to of addresses) await verify(to);
+    const all = await list("?template=verify-email&limit=100");
+    const ours = all.data.map(({ to }: { to: string }) => to).filter((to: string) => addresses.includes(to));
+    assert.deepEqual(ours, addresses.toReversed());
+    const [first, second] = [await list("?limit=3"), await list("?limit=3&page=2")];
+    const ids = [...first.data, ...second.data].map(({ id }) => id);
+    assert.equal(new Set(ids).size, ids.length);
+    assert.ok(first.pagination.total >= 5);
+    assert.deepEqual((await list("?page=9999")).data, []);
+  });
+
   it("can be narrowed to a status, a template, an address and a time", async () => {
     const [one, other] = [anAddress(), anAddress()];
     await verify(one);
