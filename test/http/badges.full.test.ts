@@ -88,6 +88,21 @@ describe("badges of players", () => {
     assertError(await game.get(`/players/${player}/badges?state=SOME`), 400);
   });
 
+  it("are taken away, and can be earned anew", async () => {
+    await badge("b", { tiers: TIERS });
+    assertError(await game.remove(path("b"), {}), 409, "INVALID_STATE");
+    await game.post(path("b"), { tier: 2 });
+    const shown = must(await game.remove(path("b"), { reason: "cheated" }), 200);
+    assert.deepEqual([shown.tier, shown.progress, shown.timesAwarded], [0, 0, 1]);
+    assert.ok(shown.revokedAt);
+    const last = (await game.told(player)).at(-1)!;
+    assert.equal(last[0], "player.badge_revoked");
+    assert.equal((last[1]["cause"] as { note: string }).note, "cheated");
+    const again = must(await game.post(path("b")), 201);
+    assert.deepEqual([again.tier, again.timesAwarded, again.revokedAt], [1, 2, null]);
+    assert.equal((await game.get(`/players/${player}`)).body.xp, 10);
+  });
+
   it("of a limited edition end, and their holders are listed with their numbers", async () => {
     await badge("gold", { maxAwards: 2, tiers: [{ tier: 1 }, { tier: 2 }] });
     const [bob, cleo] = [await game.player("bob"), await game.player("cleo")];
