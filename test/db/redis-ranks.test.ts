@@ -55,36 +55,6 @@ describe("ranks in Redis", () => {
     for (const connection of connections) connection.disconnect();
   });
 
-  it("ignores versions that are older or equal, and follows newer ones in every structure", async () => {
-    const { truth, source } = aTruth();
-    const ranks = createRedisRanks(redis, namespace, source);
-    const period = aPeriod("DENSE");
-    const [a, b] = [aPlayerId(1), aPlayerId(2)];
-    truth.rows.set(a, [a, 5, 0, 3]);
-    await ranks.page(period, 0, 1);
-    await ranks.apply(period.projectId, period.periodId, [
-      [a, 1, 0, 2],
-      [a, 2, 0, 3],
-      [b, 5, 1, 1],
-    ]);
-    assert.deepEqual(
-      (await ranks.page(period, 0, 9)).standings.map(({ rankScore, rank }) => [rankScore, rank]),
-      [
-        [5, 1],
-        [5, 1],
-      ],
-    );
-    await ranks.apply(period.projectId, period.periodId, [[a, 4, 0, 4]]);
-    await ranks.apply(period.projectId, period.periodId, [[b, 9, 0, 2]]);
-    assert.deepEqual(
-      (await ranks.page(period, 0, 9)).standings.map(({ rankScore, rank }) => [rankScore, rank]),
-      [
-        [4, 1],
-        [9, 2],
-      ],
-    );
-  });
-
   it("is emptied where the database has gone back, alone", async () => {
     const { truth, source } = aTruth();
     const ranks = createRedisRanks(redis, namespace, source);

@@ -152,29 +152,6 @@ describe("events that come late to a streak", () => {
       { numRuns: cases(300) },
     );
   });
-
-  it("agree with counting done days by hand, in any zone", () => {
-    const days = fc.array(fc.boolean(), { minLength: 1, maxLength: 120 });
-    fc.assert(
-      fc.property(days, fc.constantFrom("UTC", "Europe/Berlin", "Asia/Kathmandu"), (done, zone) => {
-        const played = aPlayedStreak(aStreak(), zone);
-        let [current, longest] = [0, 0];
-        done.forEach((isDone, i) => {
-          if (isDone) played.hit(noon(i + 1));
-          current = isDone ? current + 1 : 0;
-          longest = Math.max(longest, current);
-        });
-        // A day that is not over yet is not missed.
-        const alive = done.at(-1)
-          ? current
-          : done.at(-2)
-            ? done.length - 1 - (done.lastIndexOf(false, -2) + 1)
-            : 0;
-        played.settle(noon(done.length));
-        assert.deepEqual([played.state.current, played.state.longest], [alive, longest]);
-      }),
-    );
-  });
 });
 
 describe("a lost run", () => {

@@ -100,34 +100,6 @@ describe("the schedule of deliveries", () => {
     assert.equal(waitAfter(ATTEMPTS_MAX, { random: 0, retryAfterSeconds: 10 }), undefined);
   });
 
-  it("ends with a success, after which nothing is sent", async () => {
-    const { id } = await hooks.aWebhook(site);
-    await hooks.happen(site);
-    await attempt(id, answer(503, { retryAfterSeconds: 90 }));
-    hooks.pass(90_000);
-    await attempt(id, answer(204));
-    const { status, attempts, log, error, dueAt, nextAttemptAt } = await only(id);
-    assert.deepEqual([status, attempts, error, dueAt, nextAttemptAt], ["success", 2, null, null, null]);
-    assert.deepEqual(
-      log.map(({ attempt: n, responseCode, responseBody }) => [n, responseCode, responseBody]),
-      [
-        [1, 503, "body"],
-        [2, 204, "body"],
-      ],
-    );
-    assert.equal(Date.parse(log[1]!.at), hooks.app.clock().getTime() - SENT_MS);
-    hooks.pass(3 * 60 * MINUTE_MS);
-    assert.deepEqual(await claim(id), []);
-  });
-
-  it("ends at once with a 410", async () => {
-    const { id } = await hooks.aWebhook(site);
-    await hooks.happen(site);
-    await attempt(id, answer(410));
-    const { status, attempts } = await only(id);
-    assert.deepEqual([status, attempts], ["failed", 1]);
-  });
-
   it("counts only attempts that were recorded: one that was lost is made again with its number", async () => {
     const { id } = await hooks.aWebhook(site);
     await hooks.happen(site);

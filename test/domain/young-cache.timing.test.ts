@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { eventually } from "../support/eventually.ts";
-import { ANSWER_AGE_MS, OwnChanges, YoungCache } from "../../src/domain/kernel/caches.ts";
+import { OwnChanges, YoungCache } from "../../src/domain/kernel/caches.ts";
 import { ClientGone } from "../../src/domain/kernel/flights.ts";
 
 const MIB = 1024 * 1024;
@@ -19,44 +19,6 @@ const slowReadings = (changes: OwnChanges) => {
 };
 
 describe("a cache of answers", () => {
-  const open = (bytes = MIB) => {
-    const changes = new OwnChanges();
-    const looks: boolean[] = [];
-    const cache = new YoungCache<number>({
-      bytes,
-      items: 1_000,
-      changes,
-      onLookUp: (isHit) => void looks.push(isHit),
-    });
-    let made = 0;
-    const get = (projectId = "p", { isFresh = false, key = projectId } = {}) =>
-      cache.get(
-        { projectId, owner: projectId, key },
-        { isFresh, make: async () => ({ value: ++made, bytes: 100 }) },
-      );
-    return { changes, looks, get };
-  };
-
-  it("answers with one reading until it is too old", async () => {
-    const { get, looks } = open();
-    assert.equal((await get()).value, 1);
-    const again = await get();
-    assert.equal(again.value, 1);
-    assert.ok(again.ageMs < ANSWER_AGE_MS);
-    assert.deepEqual(looks, [false, true]);
-    await eventually(async () => (await get()).value === 2, { timeoutMs: 2 * ANSWER_AGE_MS });
-  });
-
-  it("reads again after a change of the project by this process, and with isFresh", async () => {
-    const { get, changes } = open();
-    for (const projectId of ["p", "q"]) await get(projectId);
-    changes.note("p");
-    assert.equal((await get("p")).value, 3);
-    assert.equal((await get("q")).value, 2);
-    assert.equal((await get("q", { isFresh: true })).value, 4);
-    assert.equal((await get("q")).value, 4);
-  });
-
   it("shares a reading, but not one that began before a change", async () => {
     const changes = new OwnChanges();
     const { readings, get } = slowReadings(changes);

@@ -100,62 +100,6 @@ describe("cohorts", () => {
     assert.deepEqual((await values("sum:order.paid:sum"))[0], [0, 3, 0, 0]);
   });
 
-  it("accumulate: players of a week or a later one, events up to a week", async () => {
-    await given(...weeks);
-    const values = async (metric: string): Promise<number[][]> =>
-      (await ask(`${september}&cumulative=true&metric=${metric}`)).cohorts.map((row: Row) => row.values);
-    assert.deepEqual(await values("players"), [
-      [1, 1, 1, 1],
-      [1, 1, 0, 0],
-      [0, 0, 0, 0],
-    ]);
-    assert.deepEqual(await values("events"), [
-      [2, 3, 3, 4],
-      [1, 3, 3, 3],
-      [0, 0, 0, 0],
-    ]);
-    await given(["bob", "scored", "2014-09-30T00:00:00Z"]);
-    const later = await ask(`${september.replace("periods=3", "periods=1")}&cumulative=true`);
-    assert.deepEqual(later.cohorts[1].values, [1, 1], "later than the last column counts too");
-  });
-
-  it("begin weeks on Sunday where told so, and are months of the calendar or days", async () => {
-    await given(...weeks);
-    const sunday = await ask(`${september}&weekStart=sunday`);
-    assert.deepEqual(rowsOf(sunday), [
-      ["Aug 31 - Sep 6", 1, [1, 1, 0, 1]],
-      ["Sep 7 - 13", 0, [0, 0, 0, 0]],
-      ["Sep 14 - 20", 1, [1, 0, 0, 0]],
-      ["Sep 21 - 27", 0, [0, 0, 0, 0]],
-    ]);
-    await given(
-      ["cleo", "joined", "2014-01-31T12:00:00Z"],
-      ["cleo", "scored", "2014-02-28T12:00:00Z"],
-      ["cleo", "scored", "2014-03-31T12:00:00Z"],
-    );
-    const months = await ask("unit=month&from=2014-01-15&to=2014-02-01&periods=2&asOf=2014-04-01T00:00:00Z");
-    assert.deepEqual(rowsOf(months), [
-      ["Jan 2014", 1, [1, 1, 1]],
-      ["Feb 2014", 0, [0, 0, 0]],
-    ]);
-    assert.deepEqual(months.cohorts[1].complete, [true, true, false]);
-    const days = await ask("unit=day&from=2014-01-31&to=2014-01-31&periods=28&asOf=2014-04-01T00:00:00Z");
-    assert.equal(days.cohorts[0].label, "Jan 31");
-    assert.deepEqual(days.cohorts[0].values, [1, ...Array.from({ length: 27 }, () => 0), 1]);
-  });
-
-  it("leave out who came before the range, in the same week too, and clip the last week", async () => {
-    await given(
-      ["ada", "joined", "2014-09-02T00:00:00Z"],
-      ["ada", "seen", "2014-09-03T00:00:00Z"],
-      ["bob", "joined", "2014-09-03T00:00:00Z"],
-      ["bob", "seen", "2014-09-07T00:00:00Z"],
-      ["cleo", "joined", "2014-09-05T00:00:00Z"],
-    );
-    const body = await ask("from=2014-09-03&to=2014-09-04&periods=0&metric=events");
-    assert.deepEqual(rowsOf(body), [["Sep 1 - 7", 1, [2]]]);
-  });
-
   it("add up experience points at the time of what they were granted for", async () => {
     const rule = {
       key: "points",
@@ -195,37 +139,6 @@ describe("cohorts", () => {
       ["Sep 8 - 14", 0, [0, 0, 0, 0]],
       ["Sep 15 - 21", 0, [0, 0, 0, 0]],
     ]);
-  });
-
-  it("divide players by a property of the first event instead", async () => {
-    await given(
-      ...weeks,
-      ["cleo", "joined", "2014-09-14T00:00:00Z", { team: "red" }],
-      ["dora", "joined", "2014-09-14T00:00:00Z"],
-      ["dora", "seen", "2014-09-15T00:00:00Z", { team: "red" }],
-      ["emil", "joined", "2014-09-01T00:00:00Z", { team: "green" }],
-    );
-    const body = await ask(`${september}&segmentBy=property&property=team&limit=2`);
-    const seen = body.cohorts.map((row: Row) => [row.period, row.label, row.size, row.values, row.complete]);
-    assert.deepEqual(seen, [
-      [null, "red", 2, [2, 1, 0, 1], [true, true, true, false]],
-      [null, "(none)", 1, [1, 1, 0, 0], [true, true, true, false]],
-      [null, "(other)", 2, [2, 1, 0, 0], [true, true, true, false]],
-    ]);
-    assert.equal(body.overall[0].players, 5);
-    const all = await ask(`${september}&segmentBy=property&property=team`);
-    assert.deepEqual(
-      all.cohorts.map(({ label }: Row) => label),
-      ["red", "(none)", "blue", "green"],
-    );
-  });
-
-  it("see nothing of what happened at asOf or later", async () => {
-    await given(...weeks);
-    const body = await ask("from=2014-09-01&to=2014-09-21&asOf=2014-09-08T00:00:00Z&periods=2");
-    assert.deepEqual(rowsOf(body)[0], ["Sep 1 - 7", 1, [1, 0, 0]]);
-    assert.deepEqual(body.cohorts[0].complete, [true, false, false]);
-    assert.deepEqual(body.overall[0], { k: 0, eligible: 1, players: 1, value: 1 });
   });
 
   it("are zeros in an empty project", async () => {

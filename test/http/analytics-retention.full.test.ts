@@ -74,39 +74,6 @@ describe("retention", () => {
     });
   });
 
-  it("divides players by a property of the event that starts", async () => {
-    await given(
-      ["ada", "joined", "2024-03-01T10:00:00Z", { plan: "pro" }],
-      ["ada", "seen", "2024-03-02T10:00:00Z", { plan: "free" }],
-      ["bob", "joined", "2024-03-01T10:00:00Z", { plan: "free" }],
-      ["cleo", "joined", "2024-03-02T10:00:00Z", { plan: "pro" }],
-      ["dora", "joined", "2024-03-01T10:00:00Z"],
-    );
-    const query = "from=2024-03-01&to=2024-03-02&offsets=1&asOf=2024-03-03T00:00:00Z&breakdown=plan";
-    const body = await ask(`${query}&limit=1`);
-    const share = (eligible: number, players: number, rate: number) => ({
-      offset: 1,
-      eligible,
-      players,
-      rate,
-    });
-    assert.deepEqual(body.breakdown, [
-      { value: "pro", size: 2, overall: [share(1, 1, 1)] },
-      { value: "(other)", size: 2, overall: [share(2, 0, 0)] },
-    ]);
-    const prefixed = await ask(`${query.replace("=plan", "=property:plan")}&limit=1`);
-    assert.deepEqual(prefixed.breakdown, body.breakdown);
-    const recurring = await ask(`${query}&entry=recurring`);
-    assert.deepEqual(
-      recurring.breakdown.map(({ value, size }: { value: string; size: number }) => [value, size]),
-      [
-        ["free", 2],
-        ["pro", 2],
-        ["(none)", 1],
-      ],
-    );
-  });
-
   it("follows merges, and leaves out what was reverted; late events count", async () => {
     const ids = await given(...days, ["ada2", "seen", "2024-02-29T10:00:00Z"]);
     const first = async (): Promise<number[]> => counts(await ask(march))[0]!;

@@ -88,16 +88,6 @@ describe("badges of players", () => {
     assertError(await game.get(`/players/${player}/badges?state=SOME`), 400);
   });
 
-  it("follow a metric of the player's events", async () => {
-    const progressMetric = { eventTypes: ["walked"], aggregate: "sum", property: "km" };
-    await badge("walker", { progressMetric, tiers: TIERS });
-    await game.track("ada", "walked", { km: 12 });
-    await game.track("ada", "walked", { km: 9 });
-    const { data } = (await game.get(`/players/${player}/badges`)).body;
-    assert.deepEqual([data[0].tier, data[0].progress], [2, 21]);
-    assertError(await game.patch(path("walker"), { add: 1 }), 409, "INVALID_STATE");
-  });
-
   it("are taken away, and can be earned anew", async () => {
     await badge("b", { tiers: TIERS });
     assertError(await game.remove(path("b"), {}), 409, "INVALID_STATE");

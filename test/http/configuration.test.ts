@@ -166,16 +166,6 @@ describe("a project's configuration", () => {
     );
   });
 
-  it("tells what would change, field by field, and a dry run changes nothing", async () => {
-    await imported(aGame);
-    const document = { format: "laurel/1", currencies: [{ key: "coins", name: "Gold", maxBalance: 500 }] };
-    const expected = [{ section: "currencies", key: "coins", action: "UPDATE", fields: ["name"] }];
-    assert.deepEqual((await post("/config/diff", { document })).body.changes, expected);
-    const dry = await imported(document, { dryRun: true });
-    assert.deepEqual([dry.body.applied, dry.body.changes], [false, expected]);
-    assert.equal((await exported()).currencies[0].name, "Coins");
-  });
-
   it("archives what a section does not name only when it prunes, and takes fields away", async () => {
     await imported(aGame);
     const document = { format: "laurel/1", currencies: [{ key: "gems", name: "Gems" }], rules: [] };

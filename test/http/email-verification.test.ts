@@ -82,36 +82,6 @@ describe("email verification", () => {
     });
   });
 
-  describe("a new address", () => {
-    it("replaces the old one, which is told, and ends what was mailed to the old one", async () => {
-      const user = await anUnverified();
-      const newEmail = anEmail();
-      const older = {
-        verify: await issued(user, "VERIFY_EMAIL"),
-        reset: await issued(user, "RESET_PASSWORD"),
-      };
-      const { userId } = user;
-      const token = await issued({ userId, email: newEmail }, "CHANGE_EMAIL");
-      assert.deepEqual((await verify(token)).body, { emailVerified: true });
-      const { email, emailVerified } = await stored(userId);
-      assert.deepEqual({ email, emailVerified }, { email: newEmail, emailVerified: true });
-      const mail = await aMailTo(user.email, /./);
-      assert.ok(mail.text?.includes(newEmail), mail.text);
-      assertError(await verify(older.verify), 410, "VERIFICATION_TOKEN_EXPIRED");
-      const body = { token: older.reset, password: "Difference-Engine-2" };
-      assertError(await api.post("/api/v1/auth/reset-password", body), 410, "VERIFICATION_TOKEN_EXPIRED");
-    });
-
-    it("that somebody else has taken meanwhile is refused, and nothing changes", async () => {
-      const user = await anUnverified();
-      const taken = await aTenant(api);
-      const token = await issued({ userId: user.userId, email: taken.email }, "CHANGE_EMAIL");
-      assertError(await verify(token), 409, "EMAIL_ALREADY_EXISTS");
-      assert.equal((await stored(user.userId)).email, user.email);
-      assert.deepEqual(await mailedTo(api.app, user.email), []);
-    });
-  });
-
   describe("POST /auth/resend-verification", () => {
     it("mails a link that works", async () => {
       const user = await anUnverified();

@@ -5,7 +5,6 @@ import type { JobAccess } from "../../src/domain/long-work/project-jobs.ts";
 import { routes } from "../../src/http/routes.ts";
 import { aKey, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
-import { auditOf } from "../support/app/game.ts";
 import { must } from "../support/http/client.ts";
 import { aJob } from "../support/app/jobs.ts";
 import { aMember } from "../support/app/member.ts";
@@ -16,7 +15,6 @@ describe("jobs of a project", () => {
   const tenant = madeOnce(() => aTenant(api));
 
   const get = (path: string, key = tenant.key) => api.get(`/api/v1/jobs${path}`, { key });
-  const cancel = (id: string, key = tenant.key) => api.post(`/api/v1/jobs/${id}/cancel`, {}, { key });
   const make = (status: "QUEUED" | "SUCCEEDED" = "QUEUED") => aJob(api.app, tenant.projectId, status);
 
   it("are shown while they wait, and with a result when they are done", async () => {
@@ -36,19 +34,6 @@ describe("jobs of a project", () => {
     assertError(await get(`/${id}/result`), 409, "INVALID_STATE");
     const done = await make("SUCCEEDED");
     assert.deepEqual(must(await get(`/${done}/result`), 200), { granted: 1 });
-  });
-
-  it("are cancelled once, which is told in the audit log", async () => {
-    const id = await make();
-    const cancelled = must(await cancel(id), 200);
-    assert.equal(cancelled.status, "CANCELLED");
-    assert.deepEqual(must(await get(`/${id}`), 200), cancelled);
-    assertError(await cancel(id), 409, "INVALID_STATE");
-    assertError(await cancel(await make("SUCCEEDED")), 409, "INVALID_STATE");
-    assert.deepEqual(
-      (await auditOf(api, id)).map(({ action }) => action),
-      ["job.cancelled"],
-    );
   });
 
   it("are listed newest first, by kind and state", async () => {

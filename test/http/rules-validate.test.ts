@@ -43,28 +43,6 @@ describe("checking a rule", () => {
     assert.equal(must(await api.get(RULES, { key }), 200).pagination.total, 0);
   });
 
-  it("tells all problems of a bad one at their places", async () => {
-    const answer = await validate({
-      key: "Bad Key",
-      triggers: [{ kind: "EVENT", eventTypes: [] }],
-      conditions: { all: [{ type: "event_property", path: "a", op: "gte" }, { type: "nonsense" }] },
-      actions: [{ type: "grant_xp", amount: "5" }],
-      limits: { perPlayer: [{ max: 0, window: "DAY" }] },
-      wrong: 1,
-    });
-    assert.deepEqual([answer.valid, answer.needs, answer.estimatedCost], [false, null, null]);
-    assert.deepEqual(answer.errors.map(({ field }: { field: string }) => field).toSorted(), [
-      "actions.0.amount",
-      "conditions.all.0.value",
-      "conditions.all.1.type",
-      "key",
-      "limits.perPlayer.0.max",
-      "name",
-      "triggers.0.eventTypes",
-      "wrong",
-    ]);
-  });
-
   it("tells what a bad one names that the project does not have, beside its other problems", async () => {
     const answer = await validate(
       aLessonRule({

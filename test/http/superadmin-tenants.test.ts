@@ -18,10 +18,6 @@ import { must } from "../support/http/client.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
 import { aMailTo, refuseMail } from "../support/mail/mailbox.ts";
 
-/** What an act takes. */
-const bodyOf = (step: string): object =>
-  step === "reject" || step === "suspend" ? { reason: "Because" } : {};
-
 describe("tenants, for super-admins", () => {
   const api = madeOnce(startApp);
   const admin = madeOnce(() => anAdmin(api));
@@ -96,23 +92,6 @@ describe("tenants, for super-admins", () => {
     assert.deepEqual([body.approvalStatus, body.approvalReason], ["REJECTED", "A fake address"]);
     assert.ok((await ownLog()).some(({ action }) => action === "tenant.rejected"));
     assert.equal(must(await act("approve"), 200).approvalReason, null);
-  });
-
-  it("go only from the states that an act is for", async () => {
-    const allowed: Record<string, ApprovalStatus[]> = {
-      approve: ["PENDING", "REJECTED"],
-      reject: ["PENDING"],
-      suspend: ["APPROVED"],
-      unsuspend: ["SUSPENDED"],
-    };
-    for (const [step, from] of Object.entries(allowed)) {
-      for (const status of ["PENDING", "APPROVED", "REJECTED", "SUSPENDED"] as const) {
-        await setStatus(status);
-        const answer = await act(step, bodyOf(step));
-        if (from.includes(status)) must(answer, 200);
-        else assertError(answer, 409, "INVALID_STATE");
-      }
-    }
   });
 
   it("get plans and limits that requests feel, one limit at a time", async () => {

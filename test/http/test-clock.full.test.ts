@@ -136,18 +136,6 @@ describe("the clock of a sandbox", () => {
     assert.equal(lastAdvance.happened.counts.lotsExpired, 1);
   });
 
-  it("runs schedules at each of their times, and delayed events", async () => {
-    const user = await player();
-    await publish("/rules", {
-      key: "daily-gift",
-      triggers: [{ kind: "SCHEDULE", cron: "0 12 * * *" }],
-      actions: [{ type: "grant_xp", amount: 3 }],
-    });
-    const { lastAdvance } = await advance({ advance: "P5D" });
-    assert.equal(lastAdvance.happened.counts.scheduledRuns, 5);
-    assert.equal((await get(`/players/ext:${user}`)).xp, 15);
-  });
-
   it("releases holds, ends boosts, refills lives and lets delayed events come", async () => {
     const user = await player();
     await define("/currencies", { key: "gems", initialBalance: 10 });
@@ -212,15 +200,6 @@ describe("the clock of a sandbox", () => {
     assert.equal((await clock()).aheadSeconds, 0);
     await advance({ advance: "P2D" });
     assertError(await put({ to: iso(Date.now() + DAY_MS) }), 400);
-  });
-
-  it("is advanced by one at a time", async () => {
-    const answers = await Promise.all([1, 2, 3].map(() => put({ advance: "P1D" })));
-    const statuses = answers.map(({ status }) => status).toSorted();
-    assert.equal(statuses[0], 200);
-    const done = statuses.filter((status) => status === 200).length;
-    for (const answer of answers) if (answer.status !== 200) assertError(answer, 409, "INVALID_STATE");
-    assert.equal((await clock()).aheadSeconds, done * 86_400);
   });
 
   it("is there with the sandbox", async () => {

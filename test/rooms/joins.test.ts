@@ -93,15 +93,6 @@ describe("a join of a room", () => {
     assert.equal((await matchmake(api, "joinOrCreate/player", { token, body: hostile })).status, 200);
   });
 
-  it("is refused 413 with options beyond 16 KiB", async () => {
-    const { token } = await aPlayer(api, tenant.key);
-    const body = { x: "x".repeat(17_000) };
-    assert.deepEqual((await status("joinOrCreate/player", { token, body })).slice(0, 2), [
-      413,
-      "PAYLOAD_TOO_LARGE",
-    ]);
-  });
-
   it("is refused 429 when a player joins again and again, and says when to come back", async () => {
     const { token } = await aPlayer(api, tenant.key);
     const answers: Awaited<ReturnType<typeof matchmake>>[] = [];

@@ -21,7 +21,7 @@ import {
   readByApi,
   rejection,
 } from "../support/lobbies/room.ts";
-import { aPlayer, join, matchmake, type Player, range } from "../support/rooms/sdk.ts";
+import { aPlayer, join, matchmake, type Player } from "../support/rooms/sdk.ts";
 
 /** What no request may carry, whatever it asks for, of what the SDK can encode at all. */
 const HOSTILE: readonly unknown[] = [
@@ -75,18 +75,6 @@ describe("the doors of a lobby", () => {
     for (const body of bad) assert.equal((await ask(player.token, body))[0], 400, JSON.stringify(body));
     assert.deepEqual(await ask(player.token, { lobbyId, asSpectator: true }), [409, "LOBBY_NOT_OPEN"]);
     await host.room.leave();
-  });
-
-  it("have a seat for as many of those who come at once as there are, in one room", async () => {
-    const host = await aLobby(api, tenant);
-    const { code } = host.room.state;
-    const players = await Promise.all(range(1, 12).map(() => aPlayer(api, tenant.key)));
-    const joined = await Promise.allSettled(players.map((player) => enter(api, player, { code })));
-    const seated = joined.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
-    assert.equal(seated.length, 3);
-    for (const { room } of seated) assert.equal(room.roomId, host.room.roomId);
-    await eventually(() => host.room.state.memberCount === 4 && host.room.state.members.size === 4);
-    for (const { room } of [...seated, host]) await room.leave();
   });
 
   it("show private data to members only, and let the console watch and do nothing", async () => {

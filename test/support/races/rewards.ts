@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { type Answer, must } from "../http/client.ts";
-import { eventuallyHolds } from "../eventually.ts";
 import { type Arena, done, oneWins, type Race, sideIn, tally, together } from "./races.ts";
 import type { Side } from "../app/sides.ts";
 import type { Json } from "../../../src/domain/kernel/events/events.ts";
@@ -23,22 +22,6 @@ const prize = (fulfilment: "CODE" | "EXTERNAL", more: object = {}) => ({
   ...more,
 });
 
-const FOLLOWED = {
-  tiers: [{ tier: 1, threshold: 1 }],
-  progressMetric: { eventTypes: ["joined"], aggregate: "count" },
-};
-
-const JOINED = {
-  key: "joined",
-  name: "Joined",
-  triggers: [{ kind: "EVENT", eventTypes: ["joined"] }],
-  actions: [
-    { type: "update_badge", badgeKey: "gold", operation: "AWARD" },
-    { type: "grant_reward", rewardKey: "mug" },
-    { type: "grant_xp", amount: 1 },
-  ],
-};
-
 const claimAll = (arena: Arena, { tenant: { key } }: Side, paths: readonly string[]): Promise<Answer[]> =>
   together(arena, paths.length, (client, i) => client.post(`${paths[i]}/claim`, {}, { key }));
 
@@ -55,39 +38,6 @@ export const rewardRaces: readonly Race[] = [
       );
       assert.deepEqual(tally(answers), { 201: 7, "409 OUT_OF_STOCK": 13 });
       assert.deepEqual(numbersOf(answers), upTo(7));
-    },
-  },
-  {
-    name: "awards a limited edition and a stock by rules as often as they say, numbered without a gap",
-    run: async (arena) => {
-      const side = await sideIn(arena);
-      const { key } = side.tenant;
-      await side.make("/badges", { key: "gold", name: "Gold", maxAwards: 7 });
-      await side.make("/badges", { key: "fan", name: "Fan", ...FOLLOWED, maxAwards: 5 });
-      await side.make("/rewards", prize("EXTERNAL", { stock: 9 }));
-      await side.make("/rules", JOINED);
-      must(await side.send("post", "/api/v1/rules/joined/publish", {}), 200);
-      const users = upTo(40).map((n) => `user-${n}`);
-      const answers = await together(arena, 8, (client, i) => {
-        const mine = users.slice(i * 5, i * 5 + 5);
-        const events = mine.map((externalUserId) => ({ externalUserId, eventType: "joined" }));
-        return client.post("/api/v1/events/batch", { events }, { key });
-      });
-      assert.deepEqual(tally(answers), { 200: 8 });
-      const holders = async (badge: string) => {
-        const { data } = must(await side.send("get", `/api/v1/badges/${badge}/holders`), 200);
-        return inOrder(data.map(({ serialNo }: { serialNo: number }) => serialNo));
-      };
-      await eventuallyHolds(
-        async () => {
-          const { body } = await side.send("get", "/api/v1/events?status=PENDING");
-          assert.deepEqual(body.data, []);
-        },
-        { timeoutMs: 60_000 },
-      );
-      assert.deepEqual([await holders("gold"), await holders("fan")], [upTo(7), upTo(5)]);
-      const stock = must(await side.send("get", "/api/v1/rewards/mug/stock"), 200);
-      assert.deepEqual([stock.given, stock.left], [9, 0]);
     },
   },
   {
@@ -203,17 +153,6 @@ export const rewardRaces: readonly Race[] = [
         answers.reduce((sum, { body }) => sum + (body.added as number), 0),
         50,
       );
-    },
-  },
-  {
-    name: "gives a badge's key to one of those who want it",
-    run: async (arena) => {
-      const { tenant } = await sideIn(arena);
-      const body = { key: "taken", name: "Badge" };
-      const make = await together(arena, 6, (client) =>
-        client.post("/api/v1/badges", body, { key: tenant.key }),
-      );
-      oneWins(make, 201, "409 KEY_TAKEN");
     },
   },
 ];
