@@ -7,10 +7,12 @@ import { readEntry } from "../../src/domain/leaderboards/entries.ts";
 import {
   archiveLeaderboard,
   LEADERBOARDS_MAX,
+  listLeaderboards,
   patchLeaderboard,
   pauseLeaderboard,
   resumeLeaderboard,
 } from "../../src/domain/leaderboards/leaderboards.ts";
+import { loadBoards } from "../../src/domain/progression/load-plan.ts";
 import { memoryDomain } from "../support/domain/domain.ts";
 
 const reason = (expected: string) => (error: unknown) =>
@@ -33,6 +35,31 @@ describe("leaderboards", () => {
   });
 
   describe("creation", () => {
+    it("fills an XP board from players, at the time of the grant that made the score", async () => {
+      const [ann, , cid] = [
+        await domain.addPlayer(projectId, "ann"),
+        await domain.addPlayer(projectId, "without-xp"),
+        await domain.addPlayer(projectId, "cid"),
+      ];
+      const start = Date.now();
+      await domain.grant(projectId, ann, 50);
+      await domain.grant(projectId, cid, 20);
+      await domain.grant(projectId, cid, 70);
+      const board = await domain.addBoard(projectId, xp);
+      const entries = await domain.entries(board);
+      assert.deepEqual(
+        entries.map(([user, score]) => [user, score]),
+        [
+          ["cid", -90],
+          ["ann", -50],
+        ],
+      );
+      for (const [, , tie] of entries) assert.ok(tie >= start * 1_000 && tie <= Date.now() * 1_000);
+      const negated = await domain.addBoard(projectId, { ...xp, key: "latest", ties: "LATEST", sort: "ASC" });
+      const mirrored = entries.map(([user, score, tie]) => [user, -score, -tie]).toReversed();
+      assert.deepEqual(await domain.entries(negated), mirrored);
+    });
+
     it("fills an XP board with the time of the event behind a score, not of its processing", async () => {
       const ann = await domain.addPlayer(projectId, "ann");
       const at = new Date("1966-07-30T17:17:00Z");
@@ -181,6 +208,32 @@ describe("leaderboards", () => {
       );
       await assert.rejects(patch({ name: "Three", version: 1 }), reason("VERSION_CONFLICT"));
       await assert.rejects(patch({ ties: "LATEST" }), reason("TIES_FIXED"));
+    });
+
+    it("are refused on an archived board, which is listed only when asked for", async () => {
+      await domain.addBoard(projectId, custom);
+      await domain.addBoard(projectId, xp);
+      await domain.transact((work) => archiveLeaderboard(work, projectId, "scores"));
+      await assert.rejects(
+        domain.transact((work) => resumeLeaderboard(work, projectId, "scores")),
+        reason("LEADERBOARD_ARCHIVED"),
+      );
+      const list = (status?: "ARCHIVED") =>
+        domain.transact(async (work) => {
+          const { leaderboards, total } = await listLeaderboards(work, projectId, {
+            page: 1,
+            limit: 9,
+            status,
+          });
+          assert.equal(total, leaderboards.length);
+          return leaderboards.map(({ key }) => key);
+        });
+      assert.deepEqual(await list(), ["xp"]);
+      assert.deepEqual(await list("ARCHIVED"), ["scores"]);
+      assert.deepEqual(
+        (await domain.transact((work) => loadBoards(work, projectId))).map(({ key }) => key),
+        ["xp"],
+      );
     });
 
     it("stop the scores of a paused board; an XP board catches up when it resumes", async () => {

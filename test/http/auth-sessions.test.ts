@@ -43,6 +43,15 @@ describe("POST /auth/refresh", () => {
     assert.equal((await refresh(refreshToken)).status, 200);
   });
 
+  it("takes a used token again for 30 seconds, for parallel tabs and lost answers", async () => {
+    const first = await refresh(member.refreshToken);
+    await passSeconds(29);
+    const second = await refresh(member.refreshToken);
+    assert.equal(second.status, 200);
+    assert.notEqual(first.body.refreshToken, second.body.refreshToken);
+    for (const { body } of [first, second]) assert.equal((await refresh(body.refreshToken)).status, 200);
+  });
+
   it("ends the session when a used token comes back later: the newest tokens die too", async () => {
     const newest = (await refresh(member.refreshToken)).body;
     await passSeconds(31);
@@ -229,6 +238,14 @@ describe("sessions", () => {
       assert.equal(await isOpen(member), false);
     });
   });
+
+  it("are open to members whom nobody has accepted, and who are suspended", async () => {
+    for (const status of ["PENDING", "SUSPENDED"] as const) {
+      const one = await aMember(api, tenant.tenantId, "VIEWER", status);
+      assert.equal((await list(one.token)).pagination.total, 1);
+      assert.equal((await logout(one.token)).status, 200);
+    }
+  });
 });
 
 describe("POST /auth/ws-token", () => {
@@ -322,7 +339,18 @@ describe("an access token", () => {
   const api = madeOnce(startApp);
   const tenant = madeOnce(() => aTenant(api));
 
+  const change = (userId: string, values: Partial<User>) =>
+    api.app.transact(({ em }) => em.nativeUpdate(User, { id: userId }, values));
+  const me = (token: string) => api.get("/api/v1/auth/me", { token });
   const projects = (token: string) => api.get("/api/v1/projects", { token });
+  it("has the role that the database says, not the one it was signed with", async () => {
+    const { userId: sub, token: own } = await aMember(api, tenant.tenantId, "VIEWER");
+    const { sid } = decodeJwt<{ sid: string }>(own);
+    const claims = { sub, tid: tenant.tenantId, sid, role: "OWNER" } as const;
+    const { token } = await api.app.tokens.signAccess(claims);
+    assertError(await api.post("/api/v1/projects", { name: "Mine" }, { token }), 403, "INSUFFICIENT_ROLE");
+  });
+
   it("of a user who is gone or of another tenant is refused", async () => {
     const { sid } = decodeJwt<{ sid: string }>(tenant.token);
     const claims = { sub: tenant.userId, tid: tenant.tenantId, sid, role: "OWNER" } as const;
@@ -330,5 +358,32 @@ describe("an access token", () => {
       const { token } = await api.app.tokens.signAccess({ ...claims, ...wrong });
       assertError(await projects(token), 401, "SESSION_REVOKED");
     }
+  });
+
+  it("of a member who is suspended opens their own account and nothing else", async () => {
+    const { userId, token } = await aMember(api, tenant.tenantId, "ADMIN");
+    await change(userId, { status: "SUSPENDED" });
+    forgetSessions();
+    assertError(await projects(token), 403, "MEMBERSHIP_SUSPENDED");
+    assert.equal((await me(token)).status, 200);
+  });
+
+  it("of a suspended tenant opens people's own accounts alone; of a deleted one nothing", async () => {
+    const { tenantId, token } = await aTenant(api);
+    const set = (values: Partial<TenantEntity>) =>
+      api.app.transact(({ em }) => em.nativeUpdate(TenantEntity, { id: tenantId }, values));
+    await set({ approvalStatus: "SUSPENDED" });
+    forgetSessions();
+    assertError(await projects(token), 403, "TENANT_SUSPENDED");
+    assert.equal((await me(token)).status, 200);
+    await set({ deletedAt: new Date() });
+    forgetSessions();
+    assertError(await me(token), 401, "SESSION_REVOKED");
+  });
+
+  it("of a disabled user opens nothing", async () => {
+    const { userId, token } = await aMember(api, tenant.tenantId, "OWNER");
+    await change(userId, { disabledAt: new Date() });
+    assertError(await me(token), 401, "SESSION_REVOKED");
   });
 });

@@ -179,7 +179,7 @@ describe("a tenant is", () => {
 const WRONG = "Wrong-Password-1";
 
 describe("the tenant", () => {
-  const { api, tenant, get, patch, post, actions, useKey, useToken } = ownTenant();
+  const { api, tenant, get, patch, post, actions, asAdmin, useKey, useToken } = ownTenant();
   const remove = (currentPassword?: string, token = tenant.token): Promise<Answer> =>
     api.request("DELETE", TENANT, { token, body: { currentPassword } });
 
@@ -326,6 +326,22 @@ describe("the tenant", () => {
       assertError(await api.post("/api/v1/auth/login", { email, password }), 401, "INVALID_CREDENTIALS");
       assert.equal((await api.get(`/api/v1/team/invitations/accept?token=${token}`)).status, 404);
       must(await api.post("/api/v1/auth/register", { email, password, name: "Test Owner" }), 201);
+    });
+  });
+
+  describe("has a plan", () => {
+    it("and limits of its own over it, which requests see at once", async () => {
+      await asAdmin((work) =>
+        setPlan(work, tenant.tenantId, { plan: "FREE", planOverrides: { projects: 3, members: null } }),
+      );
+      const { plan, limits, features } = await get();
+      assert.deepEqual(
+        [plan, limits.projects, limits.members, limits.requestsPerMinute, features],
+        ["FREE", 3, null, 100, []],
+      );
+      await asAdmin((work) => setPlan(work, tenant.tenantId, { planOverrides: {} }));
+      assert.equal((await get()).limits.projects, 1);
+      assert.equal((await actions())[0], "tenant.plan_changed");
     });
   });
 });

@@ -198,4 +198,19 @@ describe("deliveries of webhooks", () => {
     }
     assertError(await api.post(path(hook.id, "/test"), {}, { token: designer }), 403, "INSUFFICIENT_ROLE");
   });
+
+  it("end with their webhook: nothing more is sent", async () => {
+    answer = { status: 500, text: "no" };
+    const hook = await aWebhook();
+    await aPlayer();
+    await eventually(() => toHook(hook).length === 1, { timeoutMs: 60_000 });
+    must(await api.delete(path(hook.id), owner), 200);
+    await aPlayer();
+    const witness = await aWebhook();
+    answer = { status: 200, text: "" };
+    await aPlayer();
+    await ended(witness.id, "success");
+    assert.equal(toHook(hook).length, 1);
+    assertError(await api.get(path(hook.id, "/deliveries"), owner), 404);
+  });
 });
