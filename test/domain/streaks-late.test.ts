@@ -199,6 +199,16 @@ describe("a lost run", () => {
     assert.deepEqual(steps.at(-1), { kind: "REACHED", name: "2026-01-01", from: 4, to: 5 });
   });
 
+  it("takes nothing from the longest run before it when it is repaired", () => {
+    const streak = aStreak({ repairWindowHours: 48 });
+    const played = aPlayedStreak(streak);
+    for (const day of [1, 2, 3, 4, 5, 8]) played.hit(noon(day));
+    played.settle(noon(10));
+    const lost = played.state.doc.lost!;
+    const { state } = repair(streak, played.state, { lost, atMs: noon(10), by: "ADMIN" });
+    assert.deepEqual([state.current, state.longest], [1, 5]);
+  });
+
   it("is kept until the next one is lost, then archived", () => {
     const played = lose();
     for (const day of [6, 9]) played.hit(noon(day));
