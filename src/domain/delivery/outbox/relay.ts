@@ -1,6 +1,7 @@
 import { sql } from "kysely";
 import {
   type Changed,
+  countRows,
   EntriesOfRound,
   notifyChanged,
   type OutboxRow,
@@ -259,11 +260,9 @@ export const relayPartitions = async (relay: RelayParts, parts: readonly number[
   }
 };
 
-/** Number of rows of some commits: each may hold several lines. */
-export const countRows = (queued: readonly TakenCommit[]): number =>
-  queued.reduce((sum, { outbox_ids: ids }) => sum + ids.length, 0);
-
-const sumBytes = (rows: readonly OutboxRow[]): number => rows.reduce((sum, { bytes }) => sum + bytes, 0);
+/** Bytes of some rows. */
+export const sumBytes = (rows: readonly OutboxRow[]): number =>
+  rows.reduce((sum, { bytes }) => sum + bytes, 0);
 
 /** @returns those of the partitions `again` that are not finished before the others */
 const sendShared = async (

@@ -118,14 +118,7 @@ const DAY_MS = 86_400_000;
 /** For plans without a limit. */
 const UNLIMITED_DAYS = 3_650;
 
-type Row = {
-  projectId: string;
-  tenantId: string;
-  plan: Plan;
-  planOverrides: Partial<PlanLimits>;
-  isFeedRead: boolean;
-  webhooks: { id: string; events: string[] }[];
-};
+type Row = Omit<Subscribers, "keptMs"> & { plan: Plan; planOverrides: Partial<PlanLimits> };
 
 /** Returns how long deliveries are kept, in ms: by plan. */
 export const keptMsOf = (tenant: { plan: Plan; planOverrides: Partial<PlanLimits> }): number => {
