@@ -52,7 +52,7 @@ const lockRefs = async (
 ): Promise<Map<string, LockedRef>> => {
   const asked = [...new Set(refs)];
   const rows = await lockNamed(work, projectId, asked);
-  const isMerged = new Set(rows.filter((row) => row.merged_into !== null).map(({ ref }) => ref));
+  const isMerged = new Set(rows.filter((row) => row.mergedInto != null).map(({ ref }) => ref));
   const free = rows.filter(
     (row): row is FoundRow => row.id !== null && !(work.isShared && isMerged.has(row.ref)),
   );
@@ -67,7 +67,7 @@ const lockRefs = async (
   return new Map(asked.map((ref) => [ref, lockedOf(ref)]));
 };
 
-type MaybeRow = FoundRow | { id: null; ref: string; merged_into: null };
+type MaybeRow = FoundRow | { id: null; ref: string; mergedInto: null };
 
 /** In a shared transaction the rows of players that others hold are empty. */
 const lockNamed = async (
