@@ -51,9 +51,9 @@ export type Arm = {
 };
 
 /** Selects the rows of one player from a table with the key (project_id, player_id, …). */
-const rowsOfPlayer = (table: string, columns: string): RawBuilder<unknown> =>
+export const rowsOfPlayer = (table: string, columns: string, rest = "limit 1000"): RawBuilder<unknown> =>
   sql.raw(`from r cross join lateral (
-    select ${columns} from ${table} s where s.project_id = r.p and s.player_id = r.i limit 1000) s`);
+    select ${columns} from ${table} s where s.project_id = r.p and s.player_id = r.i ${rest}) s`);
 
 /** Returns the players' changed entries of one kind, each with its place: project, player and key. */
 export const changesOf = <V>(
@@ -241,9 +241,7 @@ export const lots: PlayerPart = {
   isNeeded: ({ currencies }) => currencies.size > 0,
   load: () => sql`
     select 'o', r.n, s.currency_key, ${lotRows.json}
-    from r cross join lateral (
-      select id, currency_key, remaining, expires_at from currency_lots s
-      where s.project_id = r.p and s.player_id = r.i order by expires_at, id) s`,
+    ${rowsOfPlayer("currency_lots", "id, currency_key, remaining, expires_at", "order by expires_at, id")}`,
   read: (player, key, value) => {
     const known = player.lots.get(key) as LotState[] | undefined;
     if (known) insertLot(known, lotRows.rowOf(value));

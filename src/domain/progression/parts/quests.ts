@@ -2,10 +2,8 @@ import { sql } from "kysely";
 import type { AdventureRow } from "../../evaluation/adventures/row.ts";
 import type { BadgeState, PlayerState, QuestState } from "../../evaluation/player-state.ts";
 import { dueOf, type QuestRow } from "../../evaluation/quests/row.ts";
-import { changesOf, dueAt, insertInto, loadedBy, type PlayerPart } from "./part.ts";
+import { changesOf, dueAt, insertInto, loadedBy, type PlayerPart, rowsOfPlayer } from "./part.ts";
 
-/** Adventures of a project, archived ones included. */
-const ADVENTURES_HELD_MAX = 1_000;
 const ADVENTURE = `id uuid, adventure_version int version, state text, points numeric, started_at ms startedMs,
   completed_at ms completedMs, claimed_at ms claimedMs, premium_at ms premiumMs, due_at ms dueMs, doc jsonb`;
 const adventureRows = loadedBy<AdventureRow & { doc: Partial<AdventureRow> }>(ADVENTURE);
@@ -22,10 +20,7 @@ export const adventures: PlayerPart = {
   tag: "av",
   isNeeded: (plan) => plan.adventures.byKey.size > 0,
   load: () => sql`
-    select 'av', r.n, s.adventure_key, ${adventureRows.json}
-    from r cross join lateral (
-      select * from player_adventures s
-      where s.project_id = r.p and s.player_id = r.i limit ${ADVENTURES_HELD_MAX}) s`,
+    select 'av', r.n, s.adventure_key, ${adventureRows.json} ${rowsOfPlayer("player_adventures", "*")}`,
   read: (player, key, value) => {
     const { doc, ...columns } = adventureRows.rowOf(value);
     player.adventures.set(key, { ...columns, ...doc });
@@ -58,9 +53,7 @@ export const badges: PlayerPart = {
   isNeeded: (plan) => plan.badges.size > 0,
   load: () => sql`
     select 'g', r.n, s.badge_key, ${badgeRows.json}
-    from r cross join lateral (
-      select * from player_badges s where s.project_id = r.p and s.player_id = r.i
-      limit ${BADGES_HELD_MAX}) s`,
+    ${rowsOfPlayer("player_badges", "*", `limit ${BADGES_HELD_MAX}`)}`,
   read: (player, key, value) => void player.badges.set(key, badgeRows.rowOf(value)),
   arms: (players) => [
     {
@@ -133,9 +126,7 @@ export const quests: PlayerPart = {
   isNeeded: (plan) => plan.quests.byKey.size > 0,
   load: () => sql`
     select 'qu', r.n, s.quest_key, json_build_array(s.is_latest, ${QUEST_ROW_JSON})
-    from r cross join lateral (
-      select * from player_quests s
-      where s.project_id = r.p and s.player_id = r.i and s.is_live limit ${HELD_MAX}) s`,
+    ${rowsOfPlayer("player_quests", "*", `and s.is_live limit ${HELD_MAX}`)}`,
   read: ({ quests: held }, key, value) => {
     const [isLatest, loaded] = value as [boolean, unknown];
     held.set(key, withCycle(held.get(key), { row: readQuestRow(loaded), isLatest }));
