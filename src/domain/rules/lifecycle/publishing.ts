@@ -4,9 +4,9 @@ import { auditDefinition } from "../../accounts/audit/audit.ts";
 import { changeRunning, checkSize } from "../../economy/definitions/running.ts";
 import { cyclesWith, cycleText, loopText } from "../../economy/loops/loops.ts";
 import { KeptRule, type RuleDocument } from "../../evaluation/language/document.ts";
-import type { LeftOut, RuleStatus } from "../../evaluation/running/outcome.ts";
+import type { LeftOut } from "../../evaluation/running/outcome.ts";
 import { conflict, notFound } from "../../kernel/errors.ts";
-import { isId } from "../../kernel/ids.ts";
+import { type RowOf, shownRow } from "../../kernel/json.ts";
 import { RULE_MAX_BYTES } from "../../kernel/limits.ts";
 import { offsetOf, orderBy, type Ordered, type PageQuery, type SortOf } from "../../kernel/paging.ts";
 import { changeConfig, type Work } from "../../kernel/work.ts";
@@ -17,20 +17,10 @@ import { planAllSchedules, planSchedules } from "../schedules.ts";
 import type { StepsHit } from "../../evaluation/turn.ts";
 import type { LoopHit } from "../../evaluation/rule-event.ts";
 
-/** A rule as it is checked. */
-type FoundRule = {
-  id: string;
-  key: string;
-  status: RuleStatus;
-  draft: RuleDocument;
-  draftVersion: number;
-  publishedVersion: number | null;
-};
-
 /** Chooses which of a rule's documents to run. */
-type Choose = (rule: FoundRule) => RuleDocument | Promise<RuleDocument>;
+type Choose = (rule: Rule) => RuleDocument | Promise<RuleDocument>;
 
-const readDraft = ({ draft }: FoundRule): RuleDocument => draft;
+const readDraft = ({ draft }: Rule): RuleDocument => draft;
 
 type Runnable = {
   /** Locked, like the project's definitions. */
@@ -52,33 +42,13 @@ const lockRunnable = async (work: Work, place: RuleRef, choose: Choose): Promise
   await work.em.flush();
   await changeConfig(work, place.projectId);
   const rule = await lockRule(work, place.projectId, place.ref);
-  return { rule, ...(await check(work, place, choose)) };
-};
-
-const findAsIs = async ({ db }: Work, { projectId, ref }: RuleRef): Promise<FoundRule> => {
-  const id = isId(ref) ? ref : null;
-  const { rows } = await sql<FoundRule>`
-    select r.id, r.key, r.status, r.draft, r.draft_version as "draftVersion",
-      r.published_version as "publishedVersion"
-    from rules r
-    where r.project_id = ${projectId} and (r.id = ${id}::uuid or r.key = ${ref})
-    order by r.id = ${id}::uuid desc nulls last limit 1`.execute(db);
-  const [row] = rows;
-  if (!row) throw notFound("rule");
-  if (row.status === "ARCHIVED") throw conflict("INVALID_STATE", "the rule is archived");
-  return row;
-};
-
-const check = async (work: Work, place: RuleRef, choose: Choose): Promise<Omit<Runnable, "rule">> => {
-  const { projectId } = place;
-  const found = await findAsIs(work, place);
-  const definition = checkDocument(await choose(found));
-  const named = await namedProblems(work, projectId, definition);
+  const definition = checkDocument(await choose(rule));
+  const named = await namedProblems(work, place.projectId, definition);
   if (named.length > 0) throw refusal(named);
-  const { id, key, status } = found;
-  const cycles = await cyclesWith(work, projectId, { id, key, status, definition });
+  const { id, key, status } = rule;
+  const cycles = await cyclesWith(work, place.projectId, { id, key, status, definition });
   const endless = cycles.filter(({ isBounded }) => !isBounded);
-  if (endless.length === 0) return { definition, warnings: cycles.map(cycleText) };
+  if (endless.length === 0) return { rule, definition, warnings: cycles.map(cycleText) };
   const details = endless.map((cycle) => ({ field: "triggers", message: loopText(cycle) }));
   throw refusal(details, "RULE_LOOP");
 };
@@ -113,25 +83,12 @@ export const listVersions = async (
 ): Promise<{ versions: ShownVersion[]; total: number }> => {
   const rule = await findRule(work, projectId, ref);
   const total = await work.em.count(RuleVersion, { ruleId: rule.id });
-  const page = await sql<VersionRow>`
-    select version, definition, change_note, published_by, published_at from rule_versions
-    where rule_id = ${rule.id} order by ${orderBy(VERSION_ORDERS, query, sql`version`)}
+  const page = await sql<RowOf<ShownVersion>>`
+    select version, definition, change_note as "changeNote", published_by as "publishedBy",
+      published_at as "publishedAt", coalesce(version = ${rule.publishedVersion}::int, false) as "isPublished"
+    from rule_versions where rule_id = ${rule.id} order by ${orderBy(VERSION_ORDERS, query, sql`version`)}
     limit ${query.limit} offset ${offsetOf(query)}`.execute(work.db);
-  const versions = page.rows.map(({ version, definition, ...row }) => ({
-    version,
-    definition,
-    changeNote: row.change_note,
-    publishedBy: row.published_by,
-    publishedAt: row.published_at.toISOString(),
-    isPublished: version === rule.publishedVersion,
-  }));
-  return { versions, total };
-};
-
-type VersionRow = Pick<ShownVersion, "version" | "definition"> & {
-  change_note: string | null;
-  published_by: string;
-  published_at: Date;
+  return { versions: page.rows.map((row) => shownRow(row)), total };
 };
 
 /** @throws DomainError NOT_FOUND */
@@ -235,7 +192,7 @@ export const rollbackRule = async (
   ref: string,
   { version, publishedBy }: { version: number; publishedBy: string },
 ): Promise<PublishedRule> => {
-  const older = async (found: FoundRule) => (await findVersion(work, found, version)).definition;
+  const older = async (found: Rule) => (await findVersion(work, found, version)).definition;
   const { rule, definition, warnings } = await lockRunnable(work, { projectId, ref }, older);
   checkSize("rule", definition, RULE_MAX_BYTES);
   const isDraftBack = await isDraftPublished(work, rule);
@@ -301,7 +258,7 @@ const start = async (
   { projectId, ref }: { projectId: string; ref: string },
   { from, to, step, refusedAs }: Start,
 ): Promise<PublishedRule> => {
-  const published = async (found: FoundRule): Promise<RuleDocument> => {
+  const published = async (found: Rule): Promise<RuleDocument> => {
     if (!from.includes(found.status))
       throw conflict("INVALID_STATE", `${refusedAs}, this is ${found.status}`);
     return (await findVersion(work, found, found.publishedVersion!)).definition;
