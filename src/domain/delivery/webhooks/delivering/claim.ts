@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from "kysely";
 import { SEND_TIMEOUT_MS } from "./sender.ts";
-import { concernsErased, ERASED_ERROR } from "../plan.ts";
+import { CONCERNS_ERASED, ERASED_ERROR } from "../plan.ts";
 import type { Webhook } from "../registration.ts";
 import { hasFeature, PLANS } from "../../../kernel/caller.ts";
 import { NIL_ID, OUTBOX_PARTITIONS } from "../../../kernel/ids.ts";
@@ -86,12 +86,7 @@ type ClaimRow = Omit<ClaimedDelivery, "missing" | "leasedUntil" | "webhook"> &
   Omit<ClaimedDelivery["webhook"], "id"> & { webhookId: string; isErased: boolean; isProjectGone: boolean };
 
 /** Of a delivery with its event `e`, if that is kept. */
-const IS_ERASED = sql`(e.seq is not null and (e.body is null or ${concernsErased({
-  projectId: sql`e.project_id`,
-  type: sql`e.type`,
-  players: sql`e.players`,
-  createdAt: sql`e.created_at`,
-})}))`;
+const IS_ERASED = sql`(e.seq is not null and (e.body is null or ${CONCERNS_ERASED}))`;
 
 /**
  * Claims the longest due deliveries of each named webhook, up to a number, for LEASE_MS: one statement.

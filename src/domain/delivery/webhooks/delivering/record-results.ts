@@ -80,15 +80,13 @@ const healthAfter = (health: Health, signs: readonly HealthSignal[]): Health =>
     health,
   );
 
-/** Whether a success must be recorded, according to the state at the claim. */
-const mustRecord = (
-  { status, failingSince, lastSuccessAt }: Pick<Webhook, "status" | "failingSince" | "lastSuccessAt">,
-  at: Date,
-): boolean =>
-  status !== "ACTIVE" ||
-  failingSince != null ||
-  lastSuccessAt == null ||
-  at.getTime() - lastSuccessAt.getTime() >= SUCCESS_EVERY_MS;
+/** Whether the webhook must hear of a result: successes only at intervals while it was healthy at the claim. */
+const mustRecord = ({ outcome, delivery: { webhook }, endedAt }: Result): boolean =>
+  !outcome.isSuccess ||
+  webhook.status !== "ACTIVE" ||
+  webhook.failingSince != null ||
+  webhook.lastSuccessAt == null ||
+  endedAt.getTime() - webhook.lastSuccessAt.getTime() >= SUCCESS_EVERY_MS;
 
 /** A webhook whose row is locked. */
 type LockedWebhook = { id: string; tenantId: string; url: string; health: Health };
@@ -125,7 +123,7 @@ const saveHealth = async (
   const now = work.now.toISOString();
   await sql`
     update webhooks w set status = x.status, disabled_reason = x."disabledReason",
-      last_success_at = x."lastSuccessAt", last_failure_at = x."lastFailureAt",
+      last_success_at = greatest(w.last_success_at, x."lastSuccessAt"), last_failure_at = x."lastFailureAt",
       failing_since = x."failingSince", exhausted = x.exhausted,
       updated_at = case when w.status = x.status then w.updated_at else ${now}::timestamptz end
     from json_to_recordset(${JSON.stringify(rows)}::json) as x(id uuid, status text, "disabledReason" text,
@@ -223,14 +221,8 @@ export const attemptOf = (attempt: number, at: Date, outcome: WebhookOutcome): A
 export const recordResults = async (work: Work, mail: Mail, results: readonly Result[]): Promise<number> => {
   if (results.length === 0) return 0;
   const counted = results.filter(({ delivery: { isTest, body } }) => !isTest && body !== null);
-  const failing = new Set(
-    counted.filter(({ outcome }) => !outcome.isSuccess).map(({ delivery }) => delivery.webhook.id),
-  );
-  const locked = await lockWebhooks(work, failing);
-  await recordSuccesses(
-    work,
-    counted.filter(({ delivery }) => !failing.has(delivery.webhook.id)),
-  );
+  const told = counted.filter(mustRecord).map(({ delivery }) => delivery.webhook.id);
+  const locked = await lockWebhooks(work, told);
   const noted = await recordDeliveries(work, results);
   await saveHealth(work, mail, changesOf(locked, counted, noted));
   return results.filter((result) => isGivenUp(result, noted)).length;
@@ -270,29 +262,6 @@ const recordDeliveries = async (
     where d.webhook_id = x.w and d.id = x.i and d.status = 'pending' and (x.s = 'success' or d.due_at = x.l)
     returning d.webhook_id, d.id`.execute(db);
   return new Set(found.rows.map(({ webhook_id, id }) => keyOf(webhook_id, id)));
-};
-
-/**
- * Records successes of webhooks without a failure among the results: only at intervals while they are
- * healthy.
- */
-const recordSuccesses = async ({ db, now }: Work, results: readonly Result[]): Promise<void> => {
-  const latest = new Map<string, Date>();
-  for (const { delivery, endedAt } of results) {
-    if (mustRecord(delivery.webhook, endedAt)) latest.set(delivery.webhook.id, endedAt);
-  }
-  if (latest.size === 0) return;
-  const rows = [...latest].map(([w, at]) => ({ w, at }));
-  // In a fixed order, to prevent deadlocks between processes that record the same ones.
-  await sql`
-    with one as (
-      select w.id, x.at from json_to_recordset(${JSON.stringify(rows)}::json) as x(w uuid, at timestamptz)
-      join webhooks w on w.id = x.w
-      where w.deleted_at is null order by w.id for no key update of w)
-    update webhooks w set last_success_at = greatest(w.last_success_at, one.at), failing_since = null,
-      exhausted = 0, status = case when w.status = 'FAILED' then 'ACTIVE' else w.status end,
-      updated_at = case when w.status = 'FAILED' then ${now.toISOString()}::timestamptz else w.updated_at end
-    from one where w.id = one.id`.execute(db);
 };
 
 const changesOf = (
