@@ -266,14 +266,9 @@ const EARLIER_MAX = 5;
 type ByKind = Map<string, Stored[]>;
 
 const byKindOf = (projectId: string, rows: readonly Row[]): ByKind => {
-  const byKind: ByKind = new Map();
-  for (const { kind, ...row } of rows) {
-    const stored: Stored = { ...row, projectId, status: "ACTIVE" };
-    const known = byKind.get(kind);
-    if (known) known.push(stored);
-    else byKind.set(kind, [stored]);
-  }
-  return byKind;
+  const storedOf = ({ kind: _kind, ...row }: Row): Stored => ({ ...row, projectId, status: "ACTIVE" });
+  const groups = Map.groupBy(rows, ({ kind }) => kind);
+  return new Map([...groups].map(([kind, own]) => [kind, own.map(storedOf)]));
 };
 
 /** Loads the active definitions of a project by kind, in one statement. */
