@@ -17,7 +17,7 @@ import { bytesOf } from "../kernel/hostile-json.ts";
 import { definedOf } from "../kernel/json.ts";
 import { offsetOf, orderBy, type Ordered, type PageQuery, type SortOf } from "../kernel/paging.ts";
 import { containing } from "../kernel/db.ts";
-import { lockRoom, type Work } from "../kernel/work.ts";
+import { countRows, lockRoom, type Work } from "../kernel/work.ts";
 
 const RuleSchema = defineEntity({
   name: "Rule",
@@ -241,8 +241,7 @@ export const listRules = async (
   query: ListRules,
 ): Promise<{ rules: ShownRule[]; total: number }> => {
   const where = filterOf(projectId, query);
-  const counted = await sql<{ total: number }>`
-    select count(*) as total from rules where ${where}`.execute(work.db);
+  const { total } = await countRows(work, sql`rules where ${where}`);
 
   // As plain rows: the unit of work would compare every document with its original, though none has changed.
   const page = await sql<RuleToShow & { published: RuleDocument | null }>`
@@ -253,8 +252,7 @@ export const listRules = async (
     where ${where}
     order by ${orderBy(RULE_ORDERS, query, sql`id`)}
     limit ${query.limit} offset ${offsetOf(query)}`.execute(work.db);
-  const rules = page.rows.map(({ published, ...row }) => showRule(row, published));
-  return { rules, total: counted.rows[0]!.total };
+  return { rules: page.rows.map(({ published, ...row }) => showRule(row, published)), total };
 };
 
 const filterOf = (projectId: string, { status, eventType, tag, search }: ListRules): RawBuilder<unknown> => {

@@ -250,7 +250,17 @@ export const relayPartitions = async (relay: RelayParts, parts: readonly number[
     });
     had.rows = countRows(round.queued);
     had.bytes = sumBytes(round.rows);
-    const left = round.queued.length === 0 ? again : await sendShared(relay, round, again);
+    let left = again;
+    if (round.queued.length > 0)
+      await sendRound(relay, round, {
+        onOthers: (free) => {
+          left = again.filter((part) => !free.has(part));
+          relay.onRelayed?.(
+            [...free],
+            again.filter((part) => free.has(part)),
+          );
+        },
+      });
     schedule.done(plan, had.rows);
     return { rows: had.rows, again: left, backlogs: found };
   } catch (error) {
@@ -263,25 +273,6 @@ export const relayPartitions = async (relay: RelayParts, parts: readonly number[
 /** Bytes of some rows. */
 export const sumBytes = (rows: readonly OutboxRow[]): number =>
   rows.reduce((sum, { bytes }) => sum + bytes, 0);
-
-/** @returns those of the partitions `again` that are not finished before the others */
-const sendShared = async (
-  relay: RelayParts,
-  round: Round,
-  again: readonly number[],
-): Promise<readonly number[]> => {
-  let left = again;
-  await sendRound(relay, round, {
-    onOthers: (free) => {
-      left = again.filter((part) => !free.has(part));
-      relay.onRelayed?.(
-        [...free],
-        again.filter((part) => free.has(part)),
-      );
-    },
-  });
-  return left;
-};
 
 /** `onOthers`: called with partitions that are finished before ranks are applied. */
 type Sending = { onOthers?: (parts: ReadonlySet<number>) => void; isBacklog?: boolean };

@@ -270,20 +270,12 @@ export const createWebhook = async (
     events: [...new Set(body.events)],
     description: body.description ?? null,
     status: "ACTIVE",
-    disabledReason: null,
     secret: secretBox.seal(secret, id),
     secretHint: hintOf(secret),
-    previousSecret: null,
-    previousSecretExpiresAt: null,
     createdBy: by ? actorOf(by.caller) : null,
-    lastSuccessAt: null,
-    lastFailureAt: null,
-    failingSince: null,
     exhausted: 0,
-    pausedAt: null,
     createdAt: now,
     updatedAt: now,
-    deletedAt: null,
   });
   await em.flush();
   await auditWebhook(work, "created", webhook, { host: hostOf(body.url), events: webhook.events });

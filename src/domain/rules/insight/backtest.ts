@@ -85,12 +85,8 @@ class Histories {
     // The embedded database answers without returning to the event loop.
     await nextSlice();
     const rows = await readHistories(this.#work, projectId, players, { ...span, limit });
-    this.#read = new Map();
-    for (const { place: at, event } of rows) {
-      const events = this.#read.get(place + at);
-      if (events) events.push(event);
-      else this.#read.set(place + at, [event]);
-    }
+    const byPlayer = Map.groupBy(rows, (row) => place + row.place);
+    this.#read = new Map([...byPlayer].map(([at, own]) => [at, own.map(({ event }) => event)]));
     const last = rows.length < limit ? undefined : rows.at(-1)!;
     this.#next = place + (last?.place ?? players.length);
     this.#after = last?.event.id ?? NIL_ID;

@@ -5,7 +5,7 @@ import { evaluateEvent, noEffects, openTurn } from "../../evaluation/evaluate.ts
 import { EventCost } from "../../evaluation/event-cost.ts";
 import type { PlayerState } from "../../evaluation/player-state.ts";
 import type { ProjectPlan } from "../../evaluation/project-plan.ts";
-import { assetName, type Histogram } from "../../evaluation/running/stats.ts";
+import { add, assetName } from "../../evaluation/running/stats.ts";
 import { createSharedCounters, type SharedCounters } from "../../evaluation/shared-counters.ts";
 import { createTrace, type EventTrace, failingLeaf, truncateTrace } from "../../evaluation/trace/trace.ts";
 import { invalid } from "../../kernel/errors.ts";
@@ -264,29 +264,25 @@ const dayOf = (state: ReplayState, at: number) => {
   return (state.days[name] ??= { evaluated: 0, fired: 0, cost: {} });
 };
 
-const bump = (histogram: Histogram, name: string, n = 1): void => {
-  histogram[name] = (histogram[name] ?? 0) + n;
-};
-
 /** @returns whether the rule fired */
 const addUp = (state: ReplayState, { trace, effects, at }: Evaluated): boolean => {
   const rules = rulesIn(trace);
   if (rules.length === 0) return false;
   const day = dayOf(state, at);
   for (const { reason, fired, conditions } of rules) {
-    bump(state.reasons, reason);
+    add(state.reasons, reason, 1);
     state.evaluated++;
     day.evaluated++;
     const leaf = conditions && reason === "CONDITIONS_NOT_MET" ? failingLeaf(conditions) : undefined;
-    if (leaf !== undefined) bump(state.leafFails, leaf);
+    if (leaf !== undefined) add(state.leafFails, leaf, 1);
     if (!fired) continue;
     state.fired++;
     day.fired++;
   }
   for (const { cause, asset, currencyKey, amount } of effects.ledger) {
     if (cause.kind !== "RULE") continue;
-    bump(state.cost, assetName(asset, currencyKey), amount);
-    bump(day.cost, assetName(asset, currencyKey), amount);
+    add(state.cost, assetName(asset, currencyKey), amount);
+    add(day.cost, assetName(asset, currencyKey), amount);
   }
   state.sent += effects.spawned.length;
   const hasFired = rules.some(({ fired }) => fired);

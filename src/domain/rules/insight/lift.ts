@@ -32,15 +32,7 @@ type SampledStats = {
   p99Micros: number | null;
 };
 
-type StatsBucket = {
-  from: string;
-  to: string;
-  evaluated: number;
-  fired: number;
-  reasons: Histogram;
-  cost: Histogram;
-  sampled: SampledStats;
-};
+type StatsBucket = Omit<Counts, "leafFails" | "micros"> & { from: string; to: string; sampled: SampledStats };
 
 type RuleStatsReport = {
   ruleId: string;
@@ -52,18 +44,15 @@ type RuleStatsReport = {
   buckets: StatsBucket[];
 };
 
-const show = (counts: Counts, fromMs: number, toMs: number): StatsBucket => ({
+const show = ({ leafFails, micros, ...counts }: Counts, fromMs: number, toMs: number): StatsBucket => ({
   from: new Date(fromMs).toISOString(),
   to: new Date(toMs).toISOString(),
-  evaluated: counts.evaluated,
-  fired: counts.fired,
-  reasons: counts.reasons,
-  cost: counts.cost,
+  ...counts,
   sampled: {
-    evaluations: Object.values(counts.micros).reduce((sum, n) => sum + n, 0),
-    failingConditions: counts.leafFails,
-    p50Micros: percentile(counts.micros, 0.5),
-    p99Micros: percentile(counts.micros, 0.99),
+    evaluations: Object.values(micros).reduce((sum, n) => sum + n, 0),
+    failingConditions: leafFails,
+    p50Micros: percentile(micros, 0.5),
+    p99Micros: percentile(micros, 0.99),
   },
 });
 

@@ -52,7 +52,7 @@ type HealthSignal = {
   error: string | null;
 };
 
-const afterSuccess = (health: Health, { at }: HealthSignal): Health => ({
+const afterSuccess = <H extends Health>(health: H, { at }: HealthSignal): H => ({
   ...health,
   status: health.status === "FAILED" ? "ACTIVE" : health.status,
   lastSuccessAt: at,
@@ -60,7 +60,7 @@ const afterSuccess = (health: Health, { at }: HealthSignal): Health => ({
   exhausted: 0,
 });
 
-const afterFailure = (health: Health, { at, isExhausted, isGone }: HealthSignal): Health => {
+const afterFailure = <H extends Health>(health: H, { at, isExhausted, isGone }: HealthSignal): H => {
   const failingSince = health.failingSince ?? at;
   const exhausted = health.exhausted + (isExhausted ? 1 : 0);
   const next = { ...health, lastFailureAt: at, failingSince, exhausted };
@@ -74,7 +74,7 @@ const afterFailure = (health: Health, { at, isExhausted, isGone }: HealthSignal)
 };
 
 /** Returns the health of a webhook after attempts, in the order of their ends. */
-const healthAfter = (health: Health, signs: readonly HealthSignal[]): Health =>
+const healthAfter = <H extends Health>(health: H, signs: readonly HealthSignal[]): H =>
   signs.reduce(
     (next, sign) => (sign.isSuccess ? afterSuccess(next, sign) : afterFailure(next, sign)),
     health,
@@ -89,7 +89,7 @@ const mustRecord = ({ outcome, delivery: { webhook }, endedAt }: Result): boolea
   endedAt.getTime() - webhook.lastSuccessAt.getTime() >= SUCCESS_EVERY_MS;
 
 /** A webhook whose row is locked. */
-type LockedWebhook = { id: string; tenantId: string; url: string; health: Health };
+type LockedWebhook = Pick<Webhook, "id" | "tenantId" | "url"> & Health;
 
 /**
  * Locks webhooks until the commit; deleted ones are omitted. Must be called before their deliveries are
@@ -98,28 +98,23 @@ type LockedWebhook = { id: string; tenantId: string; url: string; health: Health
 const lockWebhooks = async ({ db }: Work, ids: Iterable<string>): Promise<LockedWebhook[]> => {
   const list = [...new Set(ids)];
   if (list.length === 0) return [];
-  const { rows } = await sql<Omit<LockedWebhook, "health"> & Health>`
+  const { rows } = await sql<LockedWebhook>`
     select id, tenant_id as "tenantId", url, status, disabled_reason as "disabledReason",
       last_success_at as "lastSuccessAt", last_failure_at as "lastFailureAt",
       failing_since as "failingSince", exhausted
     from webhooks where id = any(${`{${list.join(",")}}`}::uuid[]) and deleted_at is null
     order by id for no key update`.execute(db);
-  return rows.map(({ id, tenantId, url, ...health }) => ({
-    id,
-    tenantId,
-    url,
-    health,
-  }));
+  return rows;
 };
 
 /** Records the current health of locked webhooks, and mails OWNERS and ADMINS of those that got worse. */
 const saveHealth = async (
   work: Work,
   mail: Mail,
-  changed: readonly { webhook: LockedWebhook; health: Health; error: string }[],
+  changed: readonly { before: LockedWebhook; after: LockedWebhook; error: string }[],
 ): Promise<void> => {
   if (changed.length === 0) return;
-  const rows = changed.map(({ webhook: { id }, health }) => ({ id, ...health }));
+  const rows = changed.map(({ after }) => after);
   const now = work.now.toISOString();
   await sql`
     update webhooks w set status = x.status, disabled_reason = x."disabledReason",
@@ -129,23 +124,18 @@ const saveHealth = async (
     from json_to_recordset(${JSON.stringify(rows)}::json) as x(id uuid, status text, "disabledReason" text,
       "lastSuccessAt" timestamptz, "lastFailureAt" timestamptz, "failingSince" timestamptz, exhausted int)
     where w.id = x.id`.execute(work.db);
-  for (const { webhook, health, error } of changed) {
-    if (health.status !== webhook.health.status) await notifyTeam(work, mail, { webhook, health, error });
-  }
+  for (const { before, after, error } of changed)
+    if (after.status !== before.status) await notifyTeam(work, mail, after, error);
 };
 
-const notifyTeam = async (
-  work: Work,
-  mail: Mail,
-  { webhook, health, error }: { webhook: LockedWebhook; health: Health; error: string },
-): Promise<void> => {
-  const { id: webhookId, tenantId, url } = webhook;
+const notifyTeam = async (work: Work, mail: Mail, webhook: LockedWebhook, error: string): Promise<void> => {
+  const { id: webhookId, tenantId, url, status, disabledReason } = webhook;
   // Its path and query may contain a token.
   const about = { webhookId, host: new URL(url).host };
-  if (health.status === "FAILED")
+  if (status === "FAILED")
     await notifyAdmins(mail, work, tenantId, { template: "webhook-failing", values: { ...about, error } });
-  if (health.status === "DISABLED") {
-    const values = { ...about, reason: health.disabledReason ?? "" };
+  if (status === "DISABLED") {
+    const values = { ...about, reason: disabledReason ?? "" };
     await notifyAdmins(mail, work, tenantId, { template: "webhook-disabled", values });
   }
 };
@@ -274,7 +264,7 @@ const changesOf = (
     const signs = (byWebhook.get(webhook.id) ?? []).flatMap((result) => signOf(result, noted));
     if (signs.length === 0) return [];
     const error = signs.findLast(({ error: found }) => found !== null)?.error ?? "";
-    return [{ webhook, health: healthAfter(webhook.health, signs), error }];
+    return [{ before: webhook, after: healthAfter(webhook, signs), error }];
   });
 };
 
