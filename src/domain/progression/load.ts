@@ -190,34 +190,37 @@ export const insertPlayers = async (work: Work, players: readonly NewPlayer[]): 
   return new Set(result.rows.map((row) => row.id));
 };
 
+const orNull = <T>(value: T | null | undefined): T | null => value ?? null;
+const msOf = (at: Date | null | undefined): number | null => at?.getTime() ?? null;
+
 /** Converts a player, as read, to evaluation's state with no holdings loaded. */
 export const stateOfPlayer = (row: PlayerRow): PlayerState => ({
   id: row.id,
   projectId: row.projectId,
   externalUserId: row.externalUserId,
-  displayName: row.displayName ?? null,
+  displayName: orNull(row.displayName),
   status: row.status,
   ...(row.deletedAt == null ? {} : { isDeleted: true }),
   xp: row.xp,
   level: row.level,
   seq: row.seq,
   ledgerSeq: row.ledgerSeq,
-  ledgerHash: row.ledgerHash ?? null,
+  ledgerHash: orNull(row.ledgerHash),
   lives: {
-    count: row.lives ?? null,
-    anchorMs: row.livesAnchorAt?.getTime() ?? null,
-    unlimitedUntilMs: row.livesUnlimitedUntil?.getTime() ?? null,
+    count: orNull(row.lives),
+    anchorMs: msOf(row.livesAnchorAt),
+    unlimitedUntilMs: msOf(row.livesUnlimitedUntil),
   },
-  zoneChangedMs: row.zoneChangedAt?.getTime() ?? null,
-  timezone: row.timezone ?? null,
-  locale: row.locale ?? null,
-  country: row.country ?? null,
+  zoneChangedMs: msOf(row.zoneChangedAt),
+  timezone: orNull(row.timezone),
+  locale: orNull(row.locale),
+  country: orNull(row.country),
   attributes: row.attributes,
   tags: row.tags,
   createdAt: row.createdAt,
-  firstSeenAt: row.firstSeenAt ?? null,
-  lastSeenAt: row.lastSeenAt ?? null,
-  activeMonth: row.activeMonth ?? null,
+  firstSeenAt: orNull(row.firstSeenAt),
+  lastSeenAt: orNull(row.lastSeenAt),
+  activeMonth: orNull(row.activeMonth),
   ...emptyHoldings(),
 });
 
