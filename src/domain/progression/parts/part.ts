@@ -55,11 +55,14 @@ export const rowsOfPlayer = (table: string, columns: string, rest = "limit 1000"
   sql.raw(`from r cross join lateral (
     select ${columns} from ${table} s where s.project_id = r.p and s.player_id = r.i ${rest}) s`);
 
-/** Returns the players' changed entries of one kind, each with its place: project, player and key. */
+/** Project, player and key. */
+type Place = { p: string; i: string; k: string };
+
+/** Returns the players' changed entries of one kind, each with its place. */
 export const changesOf = <V>(
   players: readonly PlayerState[],
   name: HoldingName,
-): { place: { p: string; i: string; k: string }; value: V | undefined }[] =>
+): { place: Place; value: V | undefined }[] =>
   players.flatMap(({ projectId: p, id: i, dirty, [name]: held }) =>
     [...dirty[name]].map((k) => ({
       place: { p, i, k },
@@ -190,8 +193,8 @@ type HeldRows<V, R> = Pick<PlayerPart, "tag" | "isNeeded"> & {
   written?: string;
   rest?: string;
   holdingOf?: (row: R) => V;
-  /** Returns undefined for a holding that is not written. */
-  rowOf?: (holding: V) => object | undefined;
+  /** Makes the row that is written; undefined for none. */
+  rowOf?: (holding: V, place: Place) => object | undefined;
 };
 
 /** A part of which each holding is a row of a table. */
@@ -205,7 +208,7 @@ export const heldRows = <V extends object, R extends object = V>({
   written = columns,
   rest,
   holdingOf = (row) => row as unknown as V,
-  rowOf = (holding) => holding,
+  rowOf = (holding, place) => ({ ...place, ...holding }),
 }: HeldRows<V, R>): PlayerPart => {
   const loaded = loadedBy<R>(columns);
   const keyColumn = sql.ref(`s.${key}`);
@@ -222,10 +225,11 @@ export const heldRows = <V extends object, R extends object = V>({
     read: (player, of, value) =>
       void (player[name] as Map<string, unknown>).set(of, holdingOf(loaded.rowOf(value))),
     arms: (players) => {
-      const rows = changesOf<V>(players, name).flatMap(({ place, value }) => {
-        const row = value && rowOf(value);
-        return row ? [{ ...place, ...row }] : [];
-      });
+      const rows: object[] = [];
+      for (const { place, value } of changesOf<V>(players, name)) {
+        const row = value && rowOf(value, place);
+        if (row) rows.push(row);
+      }
       return [{ name: tag, rows, write }];
     },
   };
@@ -397,5 +401,5 @@ export const streaks = heldRows<StreakState>({
   key: "streak_key",
   columns: STREAK,
   written: `${STREAK}, due_at ms dueMs`,
-  rowOf: (streak) => ({ ...streak, dueMs: streak.doc["dueMs"] ?? null }),
+  rowOf: (streak, place) => ({ ...place, ...streak, dueMs: streak.doc["dueMs"] ?? null }),
 });

@@ -14,8 +14,8 @@ export const adventures = heldRows<AdventureRow, AdventureRow & { doc: Partial<A
   columns: `id uuid, adventure_version int version, state text, points numeric, started_at ms startedMs,
     completed_at ms completedMs, claimed_at ms claimedMs, premium_at ms premiumMs, due_at ms dueMs, doc jsonb`,
   holdingOf: ({ doc, ...columns }) => ({ ...columns, ...doc }),
-  rowOf: ({ isChanged, items, unlocked, tiers, isAuto, again, ...columns }) =>
-    isChanged ? { ...columns, doc: { items, unlocked, tiers, isAuto, again } } : undefined,
+  rowOf: ({ isChanged, items, unlocked, tiers, isAuto, again, ...columns }, place) =>
+    isChanged ? { ...place, ...columns, doc: { items, unlocked, tiers, isAuto, again } } : undefined,
 });
 
 /**
