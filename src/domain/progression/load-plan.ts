@@ -19,7 +19,7 @@ import {
   TOO_LARGE_TO_RUN,
   whyNot,
 } from "../evaluation/running/outcome.ts";
-import type { Defined, Live, Pause, Phase, Stored } from "../evaluation/live.ts";
+import type { Defined, Live, Stored } from "../evaluation/live.ts";
 import { type Metric, metricPieces } from "../evaluation/metrics/compile.ts";
 import { type ProjectSettings, settingsFrom } from "../evaluation/project-settings.ts";
 import { compileQuest, indexQuests } from "../evaluation/quests/compile.ts";
@@ -249,16 +249,7 @@ export const loadBoards = async ({ em }: Work, projectId: string): Promise<Board
   return leaderboards.map(boardOf);
 };
 
-type Row = {
-  id: string;
-  kind: string;
-  definition: Defined;
-  version: number;
-  phase?: Phase | null;
-  endedMs?: number | null;
-  pauses?: Pause[] | null;
-  earlier?: { version: number; definition: Defined }[] | null;
-};
+type Row = Omit<Stored, "projectId" | "status"> & { kind: string };
 
 /** Earlier versions of a definition that are kept for players who use them. */
 const EARLIER_MAX = 5;

@@ -204,31 +204,24 @@ const stateWith = (row: Player & Holdings, lotsPart: PlayerPart): PlayerState =>
   return state;
 };
 
-/** Reads players as they are now in the transaction, detached from its unit of work. */
-const readAgain = async ({ em }: Work, keys: readonly PlayerKey[]): Promise<Map<string, Player>> => {
-  const where = { projectId: keys[0]!.projectId, id: { $in: [...new Set(keys.map(({ id }) => id))] } };
-  const players = await em.find(Player, where, { disableIdentityMap: true });
-  return new Map(players.map((player) => [player.id, player]));
-};
+/** Reads players as they are now in the transaction, detached from its unit of work, and converts them. */
+const changedAs = <T extends { id: string }>(
+  convert: (work: Work, projectId: string, players: readonly Player[]) => Promise<readonly T[]>,
+) =>
+  together({
+    phase: "SHOW",
+    isWrite: false,
+    run: async (work, keys: readonly PlayerKey[]) => {
+      const { projectId } = keys[0]!;
+      const where = { projectId, id: { $in: [...new Set(keys.map(({ id }) => id))] } };
+      const players = await work.em.find(Player, where, { disableIdentityMap: true });
+      const byId = new Map((await convert(work, projectId, players)).map((one) => [one.id, one]));
+      return keys.map(({ id }) => ({ value: byId.get(id)! }));
+    },
+  });
 
 /** Returns a player after a change in this transaction, as the API shows players. */
-export const showChanged = together({
-  phase: "SHOW",
-  isWrite: false,
-  run: async (work, keys: readonly PlayerKey[]) => {
-    const players = await readAgain(work, keys);
-    const shown = await showPlayers(work, keys[0]!.projectId, [...players.values()]);
-    const byId = new Map<string, ShownPlayer>(shown.map((one) => [one.id, one]));
-    return keys.map(({ id }) => ({ value: byId.get(id)! }));
-  },
-});
+export const showChanged = changedAs(showPlayers);
 
 /** Returns a player after a change in this transaction. */
-export const readChanged = together({
-  phase: "SHOW",
-  isWrite: false,
-  run: async (work, keys: readonly PlayerKey[]) => {
-    const players = await readAgain(work, keys);
-    return keys.map(({ id }) => ({ value: players.get(id)! }));
-  },
-});
+export const readChanged = changedAs(async (_work, _projectId, players) => players);
