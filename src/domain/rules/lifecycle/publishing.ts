@@ -22,35 +22,42 @@ type Choose = (rule: Rule) => RuleDocument | Promise<RuleDocument>;
 
 const readDraft = ({ draft }: Rule): RuleDocument => draft;
 
-type Runnable = {
-  /** Locked, like the project's definitions. */
-  rule: Rule;
-  definition: RuleDocument;
-  /** Cycles that end by themselves. */
-  warnings: string[];
-};
-
 type RuleRef = { projectId: string; ref: string };
 
+/** A rule after its publication. `warnings`: cycles that end by themselves. */
+type PublishedRule = ShownRule & { warnings: string[] };
+
 /**
- * Locks a rule and its project's definitions for a change of what runs, and checks that the document can run
- * there.
- * @throws DomainError NOT_FOUND; CONFLICT INVALID_STATE; VALIDATION_ERROR: the document's names must exist,
- * and rules must not trigger one another endlessly (its reason is then RULE_LOOP)
+ * Locks a rule and its project's definitions, checks that a document can run there, and makes it run.
+ * @param what the document; `isNew`: it becomes a version
+ * @param change makes it run, if the project's limit allows
+ * @throws DomainError NOT_FOUND; CONFLICT INVALID_STATE, RULE_LIMIT; VALIDATION_ERROR: the document's names must
+ * exist, and rules must not trigger one another endlessly (its reason is then RULE_LOOP)
  */
-const lockRunnable = async (work: Work, place: RuleRef, choose: Choose): Promise<Runnable> => {
+const makeRun = async (
+  work: Work,
+  { projectId, ref }: RuleRef,
+  { choose, isNew }: { choose: Choose; isNew: boolean },
+  change: (rule: Rule, definition: RuleDocument) => Promise<ShownRule>,
+): Promise<PublishedRule> => {
   await work.em.flush();
-  await changeConfig(work, place.projectId);
-  const rule = await lockRule(work, place.projectId, place.ref);
+  await changeConfig(work, projectId);
+  const rule = await lockRule(work, projectId, ref);
   const definition = checkDocument(await choose(rule));
-  const named = await namedProblems(work, place.projectId, definition);
+  const named = await namedProblems(work, projectId, definition);
   if (named.length > 0) throw refusal(named);
   const { id, key, status } = rule;
-  const cycles = await cyclesWith(work, place.projectId, { id, key, status, definition });
+  const cycles = await cyclesWith(work, projectId, { id, key, status, definition });
   const endless = cycles.filter(({ isBounded }) => !isBounded);
-  if (endless.length === 0) return { rule, definition, warnings: cycles.map(cycleText) };
   const details = endless.map((cycle) => ({ field: "triggers", message: loopText(cycle) }));
-  throw refusal(details, "RULE_LOOP");
+  if (details.length > 0) throw refusal(details, "RULE_LOOP");
+  if (isNew) checkSize("rule", definition, RULE_MAX_BYTES);
+  refuseFullOfActive(
+    await work.em.count(Rule, { projectId, status: { $in: [...RUNNING] }, id: { $ne: id } }),
+  );
+  const running = { projectId, reason: "RULE_LIMIT", isLoopChecked: true } as const;
+  const shown = await changeRunning(work, running, () => change(rule, definition));
+  return { ...shown, warnings: cycles.map(cycleText) };
 };
 
 /** Validates a rule's published document again: the schema may have changed since it was saved. */
@@ -118,21 +125,11 @@ type PublishMode = (typeof PUBLISH_MODES)[number];
 
 const RUNNING: readonly Rule["status"][] = ["ACTIVE", "SHADOW"];
 
-/** Makes a `Runnable` rule run, if the project's limit allows. @throws DomainError CONFLICT: RULE_LIMIT */
-const withinRoom = async <T>(work: Work, { projectId, id }: Rule, run: () => Promise<T>): Promise<T> => {
-  const active = await work.em.count(Rule, { projectId, status: { $in: [...RUNNING] }, id: { $ne: id } });
-  refuseFullOfActive(active);
-  return changeRunning(work, { projectId, reason: "RULE_LIMIT", isLoopChecked: true }, run);
-};
-
 /** @param active number of other running rules @throws DomainError CONFLICT: RULE_LIMIT */
 export const refuseFullOfActive = (active: number): void => {
   if (active >= ACTIVE_RULES_MAX)
     throw conflict("RULE_LIMIT", `a project may have ${ACTIVE_RULES_MAX} active rules`);
 };
-
-/** A rule after its publication. `warnings` lists possible mistakes that did not prevent it. */
-type PublishedRule = ShownRule & { warnings: string[] };
 
 type Publication = {
   changeNote?: string | undefined;
@@ -146,20 +143,16 @@ type Publication = {
  * @throws DomainError VALIDATION_ERROR when it names unknown definitions, or triggers itself endlessly; its
  * details name each location; CONFLICT: RULE_LIMIT
  */
-export const publishRule = async (
+export const publishRule = (
   work: Work,
   projectId: string,
   ref: string,
   { mode = "ACTIVE", ...note }: Publication,
-): Promise<PublishedRule> => {
-  const { rule, definition, warnings } = await lockRunnable(work, { projectId, ref }, readDraft);
-  checkSize("rule", definition, RULE_MAX_BYTES);
-  const shown = await withinRoom(work, rule, () => {
+): Promise<PublishedRule> =>
+  makeRun(work, { projectId, ref }, { choose: readDraft, isNew: true }, (rule, definition) => {
     addVersion(work, rule, { definition, ...note });
     return setStatus(work, rule, mode, "published");
   });
-  return { ...shown, warnings };
-};
 
 type NewVersion = { definition: RuleDocument; changeNote?: string | undefined; publishedBy: string };
 
@@ -186,24 +179,20 @@ export const addVersion = (
  * becomes that version too, unless it has edits that were never published.
  * @throws DomainError NOT_FOUND: rule, version; VALIDATION_ERROR and CONFLICT as `publishRule`
  */
-export const rollbackRule = async (
+export const rollbackRule = (
   work: Work,
   projectId: string,
   ref: string,
   { version, publishedBy }: { version: number; publishedBy: string },
 ): Promise<PublishedRule> => {
-  const older = async (found: Rule) => (await findVersion(work, found, version)).definition;
-  const { rule, definition, warnings } = await lockRunnable(work, { projectId, ref }, older);
-  checkSize("rule", definition, RULE_MAX_BYTES);
-  const isDraftBack = await isDraftPublished(work, rule);
-  const status = rule.status === "SHADOW" ? "SHADOW" : "ACTIVE";
-  const shown = await withinRoom(work, rule, () => {
-    if (isDraftBack)
+  const choose = async (found: Rule) => (await findVersion(work, found, version)).definition;
+  return makeRun(work, { projectId, ref }, { choose, isNew: true }, async (rule, definition) => {
+    const status = rule.status === "SHADOW" ? "SHADOW" : "ACTIVE";
+    if (await isDraftPublished(work, rule))
       Object.assign(rule, { draft: definition, name: definition.name, draftVersion: rule.draftVersion + 1 });
     addVersion(work, rule, { definition, changeNote: `Back to version ${version}`, publishedBy });
     return setStatus(work, rule, status, "rolled_back");
   });
-  return { ...shown, warnings };
 };
 
 type Step = "published" | "rolled_back" | "paused" | "resumed" | "shadowed" | "archived";
@@ -253,19 +242,19 @@ export const pauseByEngine = async (
 type Start = { from: readonly Rule["status"][]; to: PublishMode; step: Step; refusedAs: string };
 
 /** Runs the published version (again): it may have become unfit since. */
-const start = async (
+const start = (
   work: Work,
   { projectId, ref }: { projectId: string; ref: string },
   { from, to, step, refusedAs }: Start,
 ): Promise<PublishedRule> => {
-  const published = async (found: Rule): Promise<RuleDocument> => {
+  const choose = async (found: Rule): Promise<RuleDocument> => {
     if (!from.includes(found.status))
       throw conflict("INVALID_STATE", `${refusedAs}, this is ${found.status}`);
     return (await findVersion(work, found, found.publishedVersion!)).definition;
   };
-  const { rule, warnings } = await lockRunnable(work, { projectId, ref }, published);
-  const shown = await withinRoom(work, rule, () => setStatus(work, rule, to, step));
-  return { ...shown, warnings };
+  return makeRun(work, { projectId, ref }, { choose, isNew: false }, (rule) =>
+    setStatus(work, rule, to, step),
+  );
 };
 
 /**
