@@ -40,7 +40,7 @@ describe("the row of a player", () => {
       config_version: _version,
       ...row
     } = shown.found.player as never as Record<string, unknown>;
-    assert.deepEqual(row, { ...shown.entity });
+    assert.deepEqual(row, Object.fromEntries(Object.entries(shown.entity)));
     assert.deepEqual(shown.found.state, stateOfPlayer(shown.entity));
   });
 });
