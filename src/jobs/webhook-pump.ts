@@ -2,7 +2,6 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { App } from "../app.ts";
 import {
   afterAttempt,
-  cacheOpened,
   type Circuit,
   inFlightMax,
   isSuspect,
@@ -226,7 +225,7 @@ export class WebhookPump {
   readonly #parts: PumpParts;
   readonly #endpoints = new Endpoints();
   readonly #flights = new Flights(() => this.#runSoon());
-  readonly #openedSecrets: PumpParts["secretBox"];
+
   readonly #backoff: OutageBackoff;
   #done: Result[] = [];
   #lost: LostClaim[] = [];
@@ -240,7 +239,6 @@ export class WebhookPump {
   constructor(parts: PumpParts) {
     this.#parts = parts;
     this.#backoff = new OutageBackoff(parts.log, "deliver-webhooks: recording");
-    this.#openedSecrets = cacheOpened(parts.secretBox);
   }
 
   /** Notes that a delivery of the webhook may be due. */
@@ -376,12 +374,12 @@ export class WebhookPump {
 
   /** Sends one attempt. Never rejects. */
   async #attempt({ delivery, abort }: Flight, startedAt: Date): Promise<WebhookOutcome> {
-    const { webhookSender, config, log } = this.#parts;
+    const { webhookSender, config, log, secretBox } = this.#parts;
     const { id: deliveryId, eventId, eventType, body, webhook, attempts } = delivery;
     if (body === null) return notSent(delivery.missing ?? "");
     let secrets: string[];
     try {
-      secrets = liveSecrets(this.#openedSecrets, webhook, startedAt);
+      secrets = liveSecrets(secretBox, webhook, startedAt);
     } catch (err) {
       log.error({ err, webhookId: webhook.id }, SECRET_LOST);
       return notSent(SECRET_UNREADABLE);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { checkPostgres } from "../../src/cli/doctor-checks.ts";
-import { concernsErased } from "../../src/domain/delivery/webhooks/plan.ts";
+import { CONCERNS_ERASED } from "../../src/domain/delivery/webhooks/plan.ts";
 import { openPostgres } from "../../src/platform/database.ts";
 import { openDomain } from "../support/domain/domain.ts";
 import { startServices } from "../support/processes/services.ts";
@@ -28,18 +28,13 @@ describe("a database that has grown since its last statistics", () => {
         insert into players (project_id, id, external_user_id, created_at, updated_at)
         select ${projectId}::uuid, gen_random_uuid(), 'u' || n, now(), now()
         from generate_series(1, 3000) as n`.execute(db);
-      const isOfErased = concernsErased({
-        projectId: sql`e.project`,
-        type: sql`e.type`,
-        players: sql`e.players`,
-        createdAt: sql`e.at`,
-      });
+
       const { rows } = await sql<{ "QUERY PLAN": string }>`
-        explain select ${isOfErased} from json_to_recordset('[]'::json)
-          as e(project uuid, type text, players uuid[], at timestamptz)`.execute(db);
+        explain select ${CONCERNS_ERASED} from json_to_recordset('[]'::json)
+          as e(project_id uuid, type text, players uuid[], created_at timestamptz)`.execute(db);
       return rows.map((row) => row["QUERY PLAN"]).join("\n");
     });
-    assert.match(plan, /Index Cond: \(\(project_id = e\.project\) AND \(id = n\.id\)\)/, plan);
+    assert.match(plan, /Index Cond: \(\(project_id = e\.project_id\) AND \(id = n\.id\)\)/, plan);
   });
 
   it("is described by the doctor, with its largest tables", async () => {

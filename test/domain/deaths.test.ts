@@ -8,10 +8,9 @@ import { processApart, processPartitions } from "../../src/domain/progression/cl
 import { groupsOf, noteClaim } from "../../src/domain/progression/claim-notes.ts";
 import { loadPlans, projectPlans } from "../../src/domain/progression/plan.ts";
 import {
-  eventOf,
   FIRST_PROJECT,
+  QUEUED_EVENT,
   type QueuedEvent,
-  type QueueRow,
   requeueDueEvents,
 } from "../../src/domain/progression/queue.ts";
 import { getEvent, retryEvent } from "../../src/domain/tracking/events.ts";
@@ -65,11 +64,10 @@ describe("events that a process had in hand when it died", () => {
       Array.from({ length: count }, (_, n) => ({ user: user(project, part), properties: { n: n + 1 } })),
     );
   const waiting = async (project = projectId): Promise<QueuedEvent[]> => {
-    const query = sql<QueueRow>`
-      select q.*, e.external_user_id, e.event_type, e.properties, e.occurred_at
-      from event_q q join tracked_events e on e.project_id = q.project_id and e.id = q.event_id
+    const query = sql<QueuedEvent>`
+      select ${QUEUED_EVENT} from event_q q join tracked_events e on e.project_id = q.project_id and e.id = q.event_id
       where q.project_id = ${project} order by q.seq`;
-    return (await rowsOf(domain, query)).map(eventOf);
+    return rowsOf(domain, query);
   };
   const lastOf = async (project = projectId): Promise<unknown> => {
     const query = sql<{ last: unknown }>`

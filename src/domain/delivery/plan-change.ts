@@ -79,17 +79,15 @@ const fitWebhooks = async (work: Work, tenantId: string, max: number | null): Pr
   const now = work.now.toISOString();
   const { rows } = await sql<{ id: string; paused: boolean }>`
     with ranked as (
-      select id, status, row_number() over (order by created_at, id) as place from webhooks
-      where tenant_id = ${tenantId}::uuid and deleted_at is null and (status in ('ACTIVE', 'FAILED')
+      select id, coalesce(row_number() over (order by created_at, id) > ${max}::int, false) as is_over
+      from webhooks where tenant_id = ${tenantId}::uuid and deleted_at is null and (status in ('ACTIVE', 'FAILED')
         or (status = 'PAUSED' and disabled_reason = ${PLAN_REASON})))
     update webhooks w set
-      status = case when r.place > ${max ?? null}::int then 'PAUSED' else 'ACTIVE' end,
-      disabled_reason = case when r.place > ${max ?? null}::int then ${PLAN_REASON} end,
-      paused_at = case when r.place > ${max ?? null}::int then ${now}::timestamptz end,
+      status = case when r.is_over then 'PAUSED' else 'ACTIVE' end,
+      disabled_reason = case when r.is_over then ${PLAN_REASON} end,
+      paused_at = case when r.is_over then ${now}::timestamptz end,
       updated_at = ${now}::timestamptz
-    from ranked r
-    where w.id = r.id and ((r.place > ${max ?? null}::int and w.status <> 'PAUSED')
-      or (coalesce(r.place <= ${max ?? null}::int, true) and w.status = 'PAUSED'))
+    from ranked r where w.id = r.id and r.is_over = (w.status <> 'PAUSED')
     returning w.id, w.status = 'PAUSED' as paused`.execute(work.db);
   const resumed = rows.filter(({ paused }) => !paused).map(({ id }) => id);
   work.wakeWebhooks(resumed);

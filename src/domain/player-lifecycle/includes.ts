@@ -29,7 +29,7 @@ import { sharedCountersAlong } from "../progression/lock-shared-counters.ts";
 import { docPart, type Loadable, segments, streaks } from "../progression/parts/part.ts";
 import { atClock, projectPlans, readPlan } from "../progression/plan.ts";
 import { identitiesAlong, type Identity, lockKnown, refreshPlayer } from "../progression/players/players.ts";
-import { stateOfPlayer } from "../progression/players/show.ts";
+import { stateOfPlayer } from "../progression/load.ts";
 import { HIDDEN_STATUSES } from "../progression/save.ts";
 import { leaveLobbies } from "../social/lobbies/leave-all.ts";
 

@@ -8,7 +8,7 @@ import { ChangeCost, type EventCost } from "../evaluation/event-cost.ts";
 import type { PlayerState } from "../evaluation/player-state.ts";
 import type { PlanTurn, ProjectPlan } from "../evaluation/project-plan.ts";
 import { createSharedCounters, type SharedCounters } from "../evaluation/shared-counters.ts";
-import { conflict, type DomainError } from "../kernel/errors.ts";
+import { conflict } from "../kernel/errors.ts";
 import { isId, newId } from "../kernel/ids.ts";
 import { Pace } from "../kernel/slices.ts";
 import { kept } from "../kernel/statements.ts";
@@ -52,7 +52,7 @@ const lockRefs = async (
 ): Promise<Map<string, LockedRef>> => {
   const asked = [...new Set(refs)];
   const rows = await lockNamed(work, projectId, asked);
-  const isMerged = new Set(rows.filter((row) => row.merged_into !== null).map(({ ref }) => ref));
+  const isMerged = new Set(rows.filter((row) => row.mergedInto != null).map(({ ref }) => ref));
   const free = rows.filter(
     (row): row is FoundRow => row.id !== null && !(work.isShared && isMerged.has(row.ref)),
   );
@@ -67,7 +67,7 @@ const lockRefs = async (
   return new Map(asked.map((ref) => [ref, lockedOf(ref)]));
 };
 
-type MaybeRow = FoundRow | { id: null; ref: string; merged_into: null };
+type MaybeRow = FoundRow | { id: null; ref: string; mergedInto: null };
 
 /** In a shared transaction the rows of players that others hold are empty. */
 const lockNamed = async (
@@ -96,55 +96,30 @@ type ReferenceUse = { playerId: string; reference: string };
  */
 const referenceKey = (reference: string): string => `api:ref:${hash("sha256", reference, "hex")}`;
 
-const referenceUsed = (reference: string): DomainError =>
-  conflict("REFERENCE_USED", `reference ${reference} was used for this player before`);
+const idOf = ({ playerId, reference }: ReferenceUse): string => `${playerId} ${reference}`;
 
-/** References of the changes of one transaction. */
-type References = {
-  /**
-   * Returns the ledger key of a change. A reference can be used once per player, for any purpose.
-   * @throws DomainError CONFLICT REFERENCE_USED
-   */
-  keyOf(playerId: string, reference: string | undefined): string;
-  /** Notes that a change under the reference was made. */
-  use(playerId: string, reference: string | undefined): void;
-};
-
-const idOf = (playerId: string, reference: string): string => `${playerId} ${reference}`;
-
-const referencesOf = (used: Set<string>): References => ({
-  keyOf: (playerId, reference) => {
-    if (reference === undefined) return `api:${newId()}`;
-    if (used.has(idOf(playerId, reference))) throw referenceUsed(reference);
-    return referenceKey(reference);
-  },
-  use: (playerId, reference) => {
-    if (reference !== undefined) used.add(idOf(playerId, reference));
-  },
-});
-
-/** For changes without references. */
-const noReferences = (): References => referencesOf(new Set());
-
-/** Reads which references the players have used already; the players are locked. One statement. */
-const openReferences = async (
-  work: Work,
-  projectId: string,
-  uses: readonly ReferenceUse[],
-): Promise<References> => {
-  const used = await readUsed(work, projectId, uses);
-  return referencesOf(new Set(used.map(({ playerId, reference }) => idOf(playerId, reference))));
+/**
+ * Returns the ledger key of a change. A reference can be used once per player, for any purpose.
+ * @param used by `idOf`
+ * @throws DomainError CONFLICT REFERENCE_USED
+ */
+const keyOf = (used: ReadonlySet<string>, playerId: string, reference: string | undefined): string => {
+  if (reference === undefined) return `api:${newId()}`;
+  if (used.has(idOf({ playerId, reference })))
+    throw conflict("REFERENCE_USED", `reference ${reference} was used for this player before`);
+  return referenceKey(reference);
 };
 
 /**
- * Returns those uses of which the player, or one merged into it, has a ledger line or hold already. The
- * result only holds while the players are locked.
+ * Returns those uses, by `idOf`, of which the player, or one merged into it, has a ledger line or hold already.
+ * The result only holds while the players are locked. One statement, or none without uses.
  */
 const readUsed = async (
   { db }: Work,
   projectId: string,
   uses: readonly ReferenceUse[],
-): Promise<ReferenceUse[]> => {
+): Promise<Set<string>> => {
+  if (uses.length === 0) return new Set();
   // The second key is of the original format.
   const rows = uses.flatMap(({ playerId, reference }, n) =>
     [referenceKey(reference), `api:ref:${reference}`].map((k) => ({ n, p: playerId, f: reference, k })),
@@ -161,7 +136,7 @@ const readUsed = async (
       on l.project_id = ${projectId} and l.player_id = own.id and l.idempotency_key = own.k
     union select own.n from own join currency_holds h
       on h.project_id = ${projectId} and h.player_id = own.id and h.reference = own.f`.execute(db);
-  return found.rows.map(({ n }) => uses[n]!);
+  return new Set(found.rows.map(({ n }) => idOf(uses[n]!)));
 };
 
 /** A change of one player outside event processing. */
@@ -236,8 +211,8 @@ const openTurns = async (work: Work, plan: ProjectPlan, located: readonly Locate
   const asked = located.flatMap(({ change: { reference }, player }) =>
     reference === undefined ? [] : [{ playerId: player.id, reference }],
   );
-  const references = asked.length === 0 ? noReferences() : await openReferences(work, plan.projectId, asked);
-  return new Turns({ work, plan, shared: createSharedCounters("ASKED"), references });
+  const used = await readUsed(work, plan.projectId, asked);
+  return new Turns({ work, plan, shared: createSharedCounters("ASKED"), used });
 };
 
 /**
@@ -266,7 +241,8 @@ type TurnsParts = {
   work: Work;
   plan: ProjectPlan;
   shared: SharedCounters;
-  references: References;
+  /** References that the players have used, by `idOf`. */
+  used: Set<string>;
   /** What the changes may cost together; absent: each as much as an event. */
   costs?: ChangeCost;
 };
@@ -301,7 +277,8 @@ class Turns {
     if (cost) costs?.close(cost);
     if ("value" in outcome) {
       this.#changed.add(player);
-      this.#parts.references.use(player.id, change.reference);
+      const { reference } = change;
+      if (reference !== undefined) this.#parts.used.add(idOf({ playerId: player.id, reference }));
     }
     await this.#pace.pause();
     return outcome;
@@ -311,7 +288,7 @@ class Turns {
     const { player } = turn;
     const xpBefore = player.xp;
     try {
-      const answer = change(turn, this.#parts.references.keyOf(player.id, reference));
+      const answer = change(turn, keyOf(this.#parts.used, player.id, reference));
       settleTurn(turn, xpBefore);
       return { value: { value: answer(), player } };
     } catch (error) {
@@ -404,7 +381,7 @@ export const changePlayers = async <T>(
   // Includes the state of archived definitions: a hold can still be settled after its currency is archived.
   await loadStates(work, players, [plan], [...PLAYER_PARTS]);
   const shared = createSharedCounters("ASKED");
-  const turns = new Turns({ work, plan, shared, references: noReferences(), costs: new ChangeCost() });
+  const turns = new Turns({ work, plan, shared, used: new Set(), costs: new ChangeCost() });
   const changed: Changed<T>[] = [];
   const forTurns: PlayerChange<T>["change"] = (turn) => {
     const value = change(turn);

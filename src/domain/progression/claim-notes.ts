@@ -3,7 +3,7 @@ import { type RawBuilder, sql } from "kysely";
 import { outageOf } from "../kernel/outages.ts";
 import { kept, unansweredKept } from "../kernel/statements.ts";
 import { LOCK_SPACES, type Transact, type Work } from "../kernel/work.ts";
-import { countTry, eventOf, type QueuedEvent, type QueueRow } from "./queue.ts";
+import { countTry, QUEUED_EVENT, type QueuedEvent } from "./queue.ts";
 
 /**
  * An event may end the process that evaluates it: memory is exhausted, native code crashes. That undoes its
@@ -118,16 +118,14 @@ const settleDeath = async (
 ): Promise<void> => {
   const { db } = work;
   const noted = sql`c.part = ${part} and q.part = c.part and q.event_id = any(c.event_ids)`;
-  const { rows } = await sql<QueueRow>`
-    select q.part, q.seq, q.project_id, q.event_id, q.attempts, q.together, e.external_user_id, e.event_type,
-      e.properties, e.occurred_at
-    from event_claims c, event_q q join tracked_events e on e.project_id = q.project_id and e.id = q.event_id
+  const { rows } = await sql<QueuedEvent>`
+    select ${QUEUED_EVENT} from event_claims c, event_q q join tracked_events e on e.project_id = q.project_id and e.id = q.event_id
     where ${noted} and c.is_evaluating and cardinality(c.event_ids) = 1`.execute(db);
   onDied?.(part, count);
   const together = Math.ceil(count / GROUPS);
   await sql`update event_q q set together = least(together, ${together}::int)
     from event_claims c where ${noted}`.execute(db);
-  for (const event of rows.map(eventOf)) await countTry(work, { event, error: new ProcessDied(), onError });
+  for (const event of rows) await countTry(work, { event, error: new ProcessDied(), onError });
   await sql`delete from event_claims where part = ${part}`.execute(db);
 };
 

@@ -15,12 +15,11 @@ import type { Economy, ProjectPlan } from "../evaluation/project-plan.ts";
 import {
   DOCUMENT_MAX_BYTES,
   type LeftOut,
-  type RuleStatus,
   STORED_MAX_BYTES,
   TOO_LARGE_TO_RUN,
   whyNot,
 } from "../evaluation/running/outcome.ts";
-import type { Defined, Live, Pause, Phase, Stored } from "../evaluation/live.ts";
+import type { Defined, Live, Stored } from "../evaluation/live.ts";
 import { type Metric, metricPieces } from "../evaluation/metrics/compile.ts";
 import { type ProjectSettings, settingsFrom } from "../evaluation/project-settings.ts";
 import { compileQuest, indexQuests } from "../evaluation/quests/compile.ts";
@@ -33,7 +32,7 @@ import type { Level, LevelCurve } from "../evaluation/xp/levels.ts";
 import { DomainError } from "../kernel/errors.ts";
 import { BUSY } from "../kernel/outages.ts";
 import { bytesOf } from "../kernel/hostile-json.ts";
-import { atOnce, inSlices, nextSlice, type Steps } from "../kernel/slices.ts";
+import { inSlices, nextSlice, type Steps } from "../kernel/slices.ts";
 import { kept } from "../kernel/statements.ts";
 import type { Work } from "../kernel/work.ts";
 import { getCurve } from "./level-curves.ts";
@@ -66,17 +65,16 @@ export const loadVersions = async <V extends VersionRef>(
   }
 };
 
-type RuleRow = { id: string; key: string; status: RuleStatus; created_at: Date; version: number };
+const RUNNING_RULE = sql`r.id, r.key, r.created_at as "createdAt", r.published_version as version,
+  r.status = 'SHADOW' as "isShadow"`;
+const IS_RUNNING = sql`r.status in ('ACTIVE', 'SHADOW')`;
 
 /** Loads the published versions of the running rules of a project, SHADOW included. */
 export const loadPublished = async (work: Work, projectId: string): Promise<PublishedRule[]> => {
-  const { rows } = await sql<RuleRow>`
-    select id, key, status, created_at, published_version as version from rules
-    where project_id = ${projectId} and status in ('ACTIVE', 'SHADOW')`.execute(work.db);
+  const { rows } = await sql<Omit<PublishedRule, "definition">>`
+    select ${RUNNING_RULE} from rules r where r.project_id = ${projectId} and ${IS_RUNNING}`.execute(work.db);
   const found: PublishedRule[] = [];
-  await loadVersions(work, rows, ({ id, key, status, created_at: createdAt, version }, definition) => {
-    found.push({ id, key, version, createdAt, definition, isShadow: status === "SHADOW" });
-  });
+  await loadVersions(work, rows, (rule, definition) => void found.push({ ...rule, definition }));
   return found;
 };
 
@@ -110,14 +108,7 @@ function* compiled<D, C>(
 }
 
 /** Compiles the economy definitions of a project, with the metrics that they and its rules read. */
-export const compileEconomy = (
-  definitions: DefinitionsByKind,
-  rules: RuleSet,
-  settings: ProjectSettings,
-): Economy => atOnce(economyPieces(definitions, rules, settings));
-
-/** As `compileEconomy`, in slices. */
-function* economyPieces(
+export function* economyPieces(
   definitions: DefinitionsByKind,
   rules: RuleSet,
   settings: ProjectSettings,
@@ -258,16 +249,7 @@ export const loadBoards = async ({ em }: Work, projectId: string): Promise<Board
   return leaderboards.map(boardOf);
 };
 
-type Row = {
-  id: string;
-  kind: string;
-  definition: Defined;
-  version: number;
-  phase?: Phase | null;
-  endedMs?: number | null;
-  pauses?: Pause[] | null;
-  earlier?: { version: number; definition: Defined }[] | null;
-};
+type Row = Omit<Stored, "projectId" | "status"> & { kind: string };
 
 /** Earlier versions of a definition that are kept for players who use them. */
 const EARLIER_MAX = 5;
@@ -275,14 +257,9 @@ const EARLIER_MAX = 5;
 type ByKind = Map<string, Stored[]>;
 
 const byKindOf = (projectId: string, rows: readonly Row[]): ByKind => {
-  const byKind: ByKind = new Map();
-  for (const { kind, ...row } of rows) {
-    const stored: Stored = { ...row, projectId, status: "ACTIVE" };
-    const known = byKind.get(kind);
-    if (known) known.push(stored);
-    else byKind.set(kind, [stored]);
-  }
-  return byKind;
+  const storedOf = ({ kind: _kind, ...row }: Row): Stored => ({ ...row, projectId, status: "ACTIVE" });
+  const groups = Map.groupBy(rows, ({ kind }) => kind);
+  return new Map([...groups].map(([kind, own]) => [kind, own.map(storedOf)]));
 };
 
 /** Loads the active definitions of a project by kind, in one statement. */
@@ -334,48 +311,35 @@ export const loadDefinitionsNamed = async (
   return byKindOf(projectId, found.rows);
 };
 
-type RunningRow = {
-  id: string;
-  key: string;
-  version: number;
-  status: RuleStatus;
-  created_at: Date;
-  definition: RuleDocument | null;
-};
-
 /** Loads the running rules of a project, SHADOW included, without reading those too large to be evaluated. */
 const loadRunningRules = async (
   work: Work,
   projectId: string,
 ): Promise<{ rules: PublishedRule[]; leftOut: LeftOut[] }> => {
-  const found = await sql<RunningRow>`
-    select r.id, r.key, r.status, r.created_at, v.version,
+  const { rows } = await sql<PublishedRule | (Omit<PublishedRule, "definition"> & { definition: null })>`
+    select ${RUNNING_RULE},
       case when pg_column_size(v.definition) <= ${STORED_MAX_BYTES} then v.definition end as definition
     from rules r join rule_versions v on v.rule_id = r.id and v.version = r.published_version
-    where r.project_id = ${projectId} and r.status in ('ACTIVE', 'SHADOW')`.execute(work.db);
-  const rules: PublishedRule[] = [];
-  const leftOut: LeftOut[] = [];
-  for (const { id, key, version, status, created_at: createdAt, definition } of found.rows) {
-    if (definition === null) leftOut.push({ kind: "rule", id, key, version, why: TOO_LARGE_TO_RUN });
-    else rules.push({ id, key, version, createdAt, definition, isShadow: status === "SHADOW" });
-  }
-  return { rules, leftOut };
+    where r.project_id = ${projectId} and ${IS_RUNNING}`.execute(work.db);
+  const tooLarge = rows.filter(({ definition }) => definition === null);
+  const leftOut = tooLarge.map(({ id, key, version }) => ({
+    kind: "rule",
+    id,
+    key,
+    version,
+    why: TOO_LARGE_TO_RUN,
+  }));
+  return { rules: rows.filter((row) => row.definition !== null), leftOut };
 };
 
 /** A config version of a project, and its tenant. */
 export type Version = { projectId: string; tenantId: string; configVersion: number };
 
-export type ProjectRow = {
-  id: string;
-  tenant_id: string;
-  config_version: number;
-  timezone: string;
-  settings: Partial<ProjectSettings>;
-  sandbox_of: string | null;
-  clock_ahead_ms: number;
-};
+export type ProjectRow = Version &
+  Pick<ProjectPlan, "timezone" | "isSandbox" | "clockAheadMs"> & { settings: Partial<ProjectSettings> };
 
-const COLUMNS = sql.raw("id, tenant_id, config_version, timezone, settings, sandbox_of, clock_ahead_ms");
+const COLUMNS = sql`id as "projectId", tenant_id as "tenantId", config_version as "configVersion", timezone,
+  settings, sandbox_of is not null as "isSandbox", clock_ahead_ms as "clockAheadMs"`;
 
 export const readRows = async ({ db }: Work, projectIds: readonly string[]): Promise<ProjectRow[]> =>
   (
@@ -389,12 +353,6 @@ export const readRows = async ({ db }: Work, projectIds: readonly string[]): Pro
 
 export const readProject = async ({ db }: Work, projectId: string): Promise<ProjectRow | undefined> =>
   (await kept(db, sql<ProjectRow>`select ${COLUMNS} from projects where id = ${projectId}`)).rows[0];
-
-export const versionOf = (row: ProjectRow): Version => ({
-  projectId: row.id,
-  tenantId: row.tenant_id,
-  configVersion: row.config_version,
-});
 
 /** The parts that a plan is compiled from, as read. */
 export type PlanParts = {
@@ -428,7 +386,7 @@ export const readParts = async (work: Work, projectId: string): Promise<PlanPart
   for (let reads = 1; row; reads++) {
     const parts = await readPartsOf(work, row);
     const after = await readProject(work, projectId);
-    if (after?.config_version === row.config_version) return parts;
+    if (after?.configVersion === row.configVersion) return parts;
     if (reads === READS_MAX) throw changing();
     row = after;
   }
@@ -436,11 +394,19 @@ export const readParts = async (work: Work, projectId: string): Promise<PlanPart
 };
 
 export const readPartsOf = async (work: Work, row: ProjectRow, given?: RuleSet): Promise<PlanParts> => {
-  const boards = (await loadBoards(work, row.id)).filter((board) => board.status === "ACTIVE");
-  const { rules, leftOut } = given ? { rules: given, leftOut: [] } : await loadRunningRules(work, row.id);
-  const found = await loadRunning(work, row.id);
+  const { projectId } = row;
+  const boards = (await loadBoards(work, projectId)).filter((board) => board.status === "ACTIVE");
+  const { rules, leftOut } = given ? { rules: given, leftOut: [] } : await loadRunningRules(work, projectId);
+  const found = await loadRunning(work, projectId);
   const unread = [...leftOut, ...found.leftOut];
-  return { row, boards, rules, definitions: found.definitions, curve: await getCurve(work, row.id), unread };
+  return {
+    row,
+    boards,
+    rules,
+    definitions: found.definitions,
+    curve: await getCurve(work, projectId),
+    unread,
+  };
 };
 
 /** Computes the bytes of documents as JSON, in slices. */
@@ -459,18 +425,15 @@ export const compileParts = (parts: PlanParts): Promise<ProjectPlan> => inSlices
 
 function* planPieces(parts: PlanParts): Steps<ProjectPlan> {
   const { row, boards, rules: given, definitions, curve, unread } = parts;
-  const rules = isCompiled(given) ? given : yield* publishedPieces(given, row.tenant_id);
+  const rules = isCompiled(given) ? given : yield* publishedPieces(given, row.tenantId);
   const settings = settingsFrom(row.settings);
   const economy = yield* economyPieces(definitions, rules, settings);
   const stored = [...definitions.values()].flat();
   return {
     ...economy,
+    ...row,
     leftOut: [...unread, ...economy.leftOut],
-    ...versionOf(row),
     bytes: yield* sizePieces([...[...rules.all, ...stored].map(({ definition }) => definition), ...boards]),
-    timezone: row.timezone,
-    isSandbox: row.sandbox_of !== null,
-    clockAheadMs: row.clock_ahead_ms,
     settings,
     curve,
     boards,

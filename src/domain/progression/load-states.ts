@@ -21,6 +21,8 @@ export const LOADED_ROWS_MAX = 100_000;
  * recorded: those of rolling windows compress 13 to 1.
  */
 const UNCOMPRESSED = 24;
+/** Bytes of a document, of a row `s` of `player_states` if there is one. */
+const DOC_BYTES = sql`coalesce(s.bytes, ${sql.lit(UNCOMPRESSED)} * pg_column_size(s.doc), 0)`;
 
 /** `bytesMax`: of documents; `rowsMax`: of all other rows. The limits do not apply to a single player. */
 export type LoadLimits = { bytesMax: number; rowsMax: number };
@@ -33,7 +35,7 @@ const playersWithDocs = (rows: string, bytesMax: number): RawBuilder<unknown> =>
   q as materialized (select * from json_to_recordset(${rows}::json) as q(n int, i uuid, p uuid)),
   z as materialized (
     select q.n, q.i, q.p, s.doc,
-      coalesce(s.bytes, ${sql.lit(UNCOMPRESSED)} * pg_column_size(s.doc), 0) as bytes
+      ${DOC_BYTES} as bytes
     from q left join lateral (
       select doc, bytes from player_states s
       where s.project_id = q.p and s.player_id = q.i limit 1) s on true),
@@ -183,8 +185,7 @@ export const fittingPlayers = async (
   if (ids.length < 2) return [...ids];
   const { rows } = await sql<{ n: number }>`
     select count(*) as n from (
-      select o, sum(coalesce(s.bytes, ${sql.lit(UNCOMPRESSED)} * pg_column_size(s.doc), 0)
-        + ${rowsOf("currency_lots", projectId)} + ${rowsOf("player_badges", projectId)})
+      select o, sum(${DOC_BYTES} + ${rowsOf("currency_lots", projectId)} + ${rowsOf("player_badges", projectId)})
         over (order by o) as upto
       from unnest(${`{${ids.join(",")}}`}::uuid[]) with ordinality as u(i, o)
       left join lateral (

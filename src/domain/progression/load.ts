@@ -1,6 +1,6 @@
 import { sql } from "kysely";
-import type { Json } from "../kernel/events/events.ts";
 import type { Work } from "../kernel/work.ts";
+import type { Player } from "../players/player.ts";
 import { kept } from "../kernel/statements.ts";
 import { noHoldings, nothingDirty, type PlayerState } from "../evaluation/player-state.ts";
 
@@ -10,43 +10,17 @@ export type ExternalRef = { projectId: string; externalUserId: string };
 export const externalKey = ({ projectId, externalUserId }: ExternalRef): string =>
   `${projectId}\0${externalUserId}`;
 
-type PlayerRow = {
-  id: string;
-  project_id: string;
-  external_user_id: string;
-  display_name: string | null;
-  status: PlayerState["status"];
-  xp: number;
-  level: number;
-  seq: number;
-  ledger_seq: number;
-  ledger_hash: string | null;
-  lives: number | null;
-  lives_anchor_at: Date | null;
-  lives_unlimited_until: Date | null;
-  zone_changed_at: Date | null;
-  merged_into: string | null;
-  deleted_at: Date | null;
-  timezone: string | null;
-  locale: string | null;
-  country: string | null;
-  attributes: Json;
-  tags: string[];
-  created_at: Date;
-  first_seen_at: Date | null;
-  last_seen_at: Date | null;
-  active_month: number | null;
-};
+/** What evaluation reads of a player's row. */
+type PlayerRow = Omit<Player, "avatarUrl" | "metadata" | "updatedAt"> & { activeMonth?: number | null };
 
 /** SQL of the columns of a player's row, of the table `t`. */
-export const COLUMNS = sql.raw(
-  `id project_id external_user_id display_name status xp level seq ledger_seq ledger_hash lives
-    lives_anchor_at lives_unlimited_until zone_changed_at merged_into deleted_at timezone locale
-    country attributes tags created_at first_seen_at last_seen_at active_month`
-    .split(/\s+/)
-    .map((name) => `t.${name}`)
-    .join(", "),
-);
+export const COLUMNS = sql.raw(`t.id, t.project_id as "projectId", t.external_user_id as "externalUserId",
+  t.display_name as "displayName", t.status, t.xp, t.level, t.seq, t.ledger_seq as "ledgerSeq",
+  t.ledger_hash as "ledgerHash", t.lives, t.lives_anchor_at as "livesAnchorAt",
+  t.lives_unlimited_until as "livesUnlimitedUntil", t.zone_changed_at as "zoneChangedAt",
+  t.merged_into as "mergedInto", t.deleted_at as "deletedAt", t.timezone, t.locale, t.country, t.attributes,
+  t.tags, t.created_at as "createdAt", t.first_seen_at as "firstSeenAt", t.last_seen_at as "lastSeenAt",
+  t.active_month as "activeMonth"`);
 
 /** A row with the name or id it was requested by: its own, or that of a player merged into it. */
 export type FoundRow = PlayerRow & { ref: string };
@@ -65,7 +39,7 @@ const namedBy = (refs: readonly ExternalRef[]) => {
 };
 
 const keyOfRef = (row: FoundRow): string =>
-  externalKey({ projectId: row.project_id, externalUserId: row.ref });
+  externalKey({ projectId: row.projectId, externalUserId: row.ref });
 
 /**
  * Locks existing players in id order and reads them, in one statement. A merged player resolves to its merge
@@ -108,7 +82,7 @@ export const lockFreePlayers = async (
       for update of t skip locked)
     select k.*, n.p as of, n.u as name, k.id is null and exists (
       select 1 from players x where x.project_id = n.p and x.external_user_id = n.name) as held
-    from n left join k on k.project_id = n.p and k.ref = n.u`,
+    from n left join k on k."projectId" = n.p and k.ref = n.u`,
   );
   const free = result.rows.filter((row) => row.id !== null);
   const held = result.rows.flatMap((row) =>
@@ -147,17 +121,17 @@ export const playersOf = async (
   const byId = new Map<string, PlayerState>();
   const moved: FoundRow[] = [];
   for (const row of rows) {
-    if (row.merged_into !== null) moved.push(row);
+    if (row.mergedInto != null) moved.push(row);
     else {
-      const player = byId.get(row.id) ?? stateOf(row);
+      const player = byId.get(row.id) ?? stateOfPlayer(row);
       byId.set(row.id, player);
       found.set(keyOf(row), player);
     }
   }
   for (const row of moved) {
-    const targetId = row.merged_into!;
+    const targetId = row.mergedInto!;
     const target =
-      byId.get(targetId) ?? (await lockPlayersById(work, row.project_id, [targetId])).get(targetId);
+      byId.get(targetId) ?? (await lockPlayersById(work, row.projectId, [targetId])).get(targetId);
     if (!target) continue;
     byId.set(targetId, target).set(target.id, target);
     found.set(keyOf(row), target);
@@ -172,7 +146,7 @@ export const readPlayer = async (work: Work, ref: ExternalRef): Promise<PlayerSt
     where t.project_id = ${ref.projectId} and t.id = (
       select coalesce(s.merged_into, s.id) from players s
       where s.project_id = ${ref.projectId} and s.external_user_id = ${ref.externalUserId})`.execute(work.db);
-  return result.rows[0] && stateOf(result.rows[0]);
+  return result.rows[0] && stateOfPlayer(result.rows[0]);
 };
 
 /** Cursor of a page of players by id: created after it, or created before it with the newest first. */
@@ -193,7 +167,7 @@ export const readPlayersPage = async (
     select ${COLUMNS} from players t
     where t.project_id = ${projectId} and t.status not in ('MERGED', 'ERASED') and ${page}
     limit ${limit}`.execute(work.db);
-  return result.rows.map(stateOf);
+  return result.rows.map(stateOfPlayer);
 };
 
 type NewPlayer = ExternalRef & { id: string };
@@ -216,33 +190,37 @@ export const insertPlayers = async (work: Work, players: readonly NewPlayer[]): 
   return new Set(result.rows.map((row) => row.id));
 };
 
-const stateOf = (row: PlayerRow): PlayerState => ({
+const orNull = <T>(value: T | null | undefined): T | null => value ?? null;
+const msOf = (at: Date | null | undefined): number | null => at?.getTime() ?? null;
+
+/** Converts a player, as read, to evaluation's state with no holdings loaded. */
+export const stateOfPlayer = (row: PlayerRow): PlayerState => ({
   id: row.id,
-  projectId: row.project_id,
-  externalUserId: row.external_user_id,
-  displayName: row.display_name,
+  projectId: row.projectId,
+  externalUserId: row.externalUserId,
+  displayName: orNull(row.displayName),
   status: row.status,
-  ...(row.deleted_at === null ? {} : { isDeleted: true }),
+  ...(row.deletedAt == null ? {} : { isDeleted: true }),
   xp: row.xp,
   level: row.level,
   seq: row.seq,
-  ledgerSeq: row.ledger_seq,
-  ledgerHash: row.ledger_hash,
+  ledgerSeq: row.ledgerSeq,
+  ledgerHash: orNull(row.ledgerHash),
   lives: {
-    count: row.lives,
-    anchorMs: row.lives_anchor_at?.getTime() ?? null,
-    unlimitedUntilMs: row.lives_unlimited_until?.getTime() ?? null,
+    count: orNull(row.lives),
+    anchorMs: msOf(row.livesAnchorAt),
+    unlimitedUntilMs: msOf(row.livesUnlimitedUntil),
   },
-  zoneChangedMs: row.zone_changed_at?.getTime() ?? null,
-  timezone: row.timezone,
-  locale: row.locale,
-  country: row.country,
+  zoneChangedMs: msOf(row.zoneChangedAt),
+  timezone: orNull(row.timezone),
+  locale: orNull(row.locale),
+  country: orNull(row.country),
   attributes: row.attributes,
   tags: row.tags,
-  createdAt: row.created_at,
-  firstSeenAt: row.first_seen_at,
-  lastSeenAt: row.last_seen_at,
-  activeMonth: row.active_month,
+  createdAt: row.createdAt,
+  firstSeenAt: orNull(row.firstSeenAt),
+  lastSeenAt: orNull(row.lastSeenAt),
+  activeMonth: orNull(row.activeMonth),
   ...emptyHoldings(),
 });
 

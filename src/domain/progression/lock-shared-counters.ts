@@ -64,28 +64,21 @@ export class EventsHeld extends EventsUnready {
   }
 }
 
-type Row = {
-  project_id: string;
-  scope: string;
-  window_no: number;
-  used: number;
-  times: number[] | null;
-};
+type Row = SharedKey & { used: number; times: number[] | null };
+
+const COLUMNS = sql`c.project_id as "projectId", c.scope, c.window_no as "windowNo", c.used, c.times`;
 
 const rowsOf = (keys: readonly SharedKey[]): string =>
   JSON.stringify(keys.map(({ projectId, scope, windowNo }) => ({ p: projectId, s: scope, w: windowNo })));
-
-const keyOf = (row: Row): SharedKey => ({
-  projectId: row.project_id,
-  scope: row.scope,
-  windowNo: row.window_no,
-});
 
 const uniqueOf = (keys: readonly SharedKey[]): SharedKey[] => [
   ...new Map(keys.map((key) => [counterIdOf(key), key])).values(),
 ];
 
-const loadedOf = (row: Row) => ({ key: keyOf(row), state: { used: row.used, times: row.times } });
+const loadedOf = ({ projectId, scope, windowNo, used, times }: Row) => ({
+  key: { projectId, scope, windowNo },
+  state: { used, times },
+});
 
 /**
  * Locks counters until commit, in a fixed order, creating missing ones: one statement, or none without keys.
@@ -118,7 +111,7 @@ const lockRows = async ({ db, now }: Work, keys: readonly SharedKey[]): Promise<
     from json_to_recordset(${rowsOf(keys)}::json) as x(p uuid, s text, w bigint)
     order by p, s, w
     on conflict (project_id, scope, window_no) do update set touched_at = excluded.touched_at
-    returning c.project_id, c.scope, c.window_no, c.used, c.times`,
+    returning ${COLUMNS}`,
   );
   return result.rows;
 };
@@ -141,7 +134,7 @@ const takeFree = async (
     u as (
       update shared_counters c set touched_at = ${touched} from f
       where c.project_id = f.project_id and c.scope = f.scope and c.window_no = f.window_no
-      returning c.project_id, c.scope, c.window_no, c.used, c.times),
+      returning ${COLUMNS}),
     o as materialized (
       select x.*, exists (select 1 from shared_counters c
         where c.project_id = x.p and c.scope = x.s and c.window_no = x.w) as is_known
@@ -151,14 +144,11 @@ const takeFree = async (
       insert into shared_counters as c (project_id, scope, window_no, touched_at)
       select p, s, w, ${touched} from o where not is_known order by p, s, w
       on conflict (project_id, scope, window_no) do update set touched_at = excluded.touched_at
-      returning c.project_id, c.scope, c.window_no, c.used, c.times)
+      returning ${COLUMNS})
     select *, false as is_held from u union all select *, false from i
     union all select p, s, w, 0, null, true from o where is_known`,
   );
-  return {
-    free: rows.filter((row) => !row.is_held),
-    held: rows.filter((row) => row.is_held).map(keyOf),
-  };
+  return { free: rows.filter((row) => !row.is_held), held: rows.filter((row) => row.is_held) };
 };
 
 type KeyAt = (plan: ProjectPlan, atMs: number) => SharedKey;
@@ -270,7 +260,7 @@ export const sharedCountersAlong = (
     select 'sc', -1, null::text, row_to_json(c)
     from json_to_recordset(${rowsOf(keys)}::json) as x(p uuid, s text, w bigint)
     cross join lateral (
-      select project_id, scope, window_no, used, times from shared_counters c
+      select ${COLUMNS} from shared_counters c
       where c.project_id = x.p and c.scope = x.s and c.window_no = x.w limit 1) c`,
     (_, row) => void rows.push(row as Row),
   );
@@ -284,7 +274,7 @@ export const sharedCountersAlong = (
 export const readCounters = async ({ db }: Work, keys: readonly SharedKey[]) => {
   if (keys.length === 0) return [];
   const result = await sql<Row>`
-    select x.p as project_id, x.s as scope, x.w as window_no, coalesce(c.used, 0) as used, c.times
+    select x.p as "projectId", x.s as scope, x.w as "windowNo", coalesce(c.used, 0) as used, c.times
     from json_to_recordset(${rowsOf(keys)}::json) as x(p uuid, s text, w bigint)
     left join shared_counters c on c.project_id = x.p and c.scope = x.s and c.window_no = x.w`.execute(db);
   return result.rows.map(loadedOf);

@@ -113,12 +113,8 @@ export const dueTimesOf = (due: DueRows, projectId: string): RawBuilder<unknown>
 
 /** Groups a page by project: the players of one project are changed in one transaction. */
 export const byProject = (page: readonly Due[]): Map<string, string[]> => {
-  const groups = new Map<string, Set<string>>();
-  for (const { projectId, playerId } of page) {
-    const group = groups.get(projectId) ?? new Set();
-    groups.set(projectId, group.add(playerId));
-  }
-  return new Map([...groups].map(([projectId, ids]) => [projectId, [...ids]]));
+  const groups = Map.groupBy(page, ({ projectId }) => projectId);
+  return new Map([...groups].map(([id, own]) => [id, [...new Set(own.map(({ playerId }) => playerId))]]));
 };
 
 /** The rows of a table with a time at which something is due. */

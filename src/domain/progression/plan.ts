@@ -20,7 +20,6 @@ import {
   readProject,
   readRows,
   type Version,
-  versionOf,
 } from "./load-plan.ts";
 import { EventsHeld, EventsUnready } from "./lock-shared-counters.ts";
 import type { QueuedEvent } from "./queue.ts";
@@ -194,8 +193,8 @@ const plansFrom = async (
   const unprepared: Version[] = [];
   for (const row of rows) {
     const plan = currentPlan(row, cache) ?? (await ownPlan(work, row));
-    if (plan) plans.set(row.id, atClock(plan, row.clock_ahead_ms));
-    else unprepared.push(versionOf(row));
+    if (plan) plans.set(row.projectId, atClock(plan, row.clockAheadMs));
+    else unprepared.push(row);
   }
   const broken = unprepared.find((version) => cache.brokenBy(version));
   if (broken) throw cache.brokenBy(broken)!;
@@ -205,7 +204,7 @@ const plansFrom = async (
 
 /** Compiles the plan of a version that this transaction has not committed, which nobody else can. */
 const ownPlan = async (work: Work, row: ProjectRow): Promise<ProjectPlan | undefined> =>
-  mayChangeConfig(work, row.id) ? compileParts(await readPartsOf(work, row)) : undefined;
+  mayChangeConfig(work, row.projectId) ? compileParts(await readPartsOf(work, row)) : undefined;
 
 /** By plan: the same at another time of the project's clock. */
 const moved = new WeakMap<ProjectPlan, ProjectPlan>();
@@ -224,8 +223,8 @@ export const atClock = (plan: ProjectPlan, clockAheadMs: number): ProjectPlan =>
 };
 
 const currentPlan = (row: ProjectRow, cache: PlanCache): ProjectPlan | undefined => {
-  const known = cache.get(row.id);
-  return known?.configVersion === row.config_version ? known : undefined;
+  const known = cache.get(row.projectId);
+  return known?.configVersion === row.configVersion ? known : undefined;
 };
 
 /**

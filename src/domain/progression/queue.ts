@@ -127,21 +127,12 @@ export const lockPartitions = async (
   });
 };
 
-/** An event as the queue and the tracked events have it. */
-export type QueueRow = {
-  part: number;
-  seq: number;
-  project_id: string;
-  event_id: string;
-  attempts: number;
-  together: number | null;
-  external_user_id: string;
-  event_type: string;
-  properties: Json;
-  occurred_at: Date;
-};
+/** The columns of a `QueuedEvent`, of a row `q` of the queue and a tracked event `e`. */
+export const QUEUED_EVENT = sql`q.part, q.seq, q.project_id as "projectId", q.event_id as "eventId", q.attempts,
+  e.external_user_id as "externalUserId", e.event_type as "eventType", e.properties,
+  e.occurred_at as "occurredAt", q.together`;
 
-type ClaimRow = QueueRow & { tenant_id: string; last_project: string | null };
+type ClaimRow = QueuedEvent & { tenantId: string; lastProject: string | null };
 
 /** How many events a claim has of a tenant beside those of others, or how many times as many as of the next. */
 const OWN_MAX = 50;
@@ -207,35 +198,21 @@ export const claimEvents = async (
     placed as materialized (
       select picked.*, row_number() over (partition by tenant_id order by seq) as own from picked),
     e as materialized (
-      select placed.*, e.external_user_id, e.event_type, e.properties, e.occurred_at,
-        sum(${storedBytes("e.properties")}) over (order by own, seq) as upto,
-        row_number() over (order by own, seq) as place
-      from placed cross join lateral (
-        select * from tracked_events e where e.project_id = placed.project_id and e.id = placed.event_id
-        limit 1) e)
-    select part, seq, project_id, event_id, attempts, together, external_user_id, event_type, properties,
-      occurred_at, tenant_id, last_project
+      select ${QUEUED_EVENT}, q.tenant_id as "tenantId", q.last_project as "lastProject",
+        sum(${storedBytes("e.properties")}) over (order by q.own, q.seq) as upto,
+        row_number() over (order by q.own, q.seq) as place
+      from placed q cross join lateral (
+        select * from tracked_events e where e.project_id = q.project_id and e.id = q.event_id limit 1) e)
+    select part, seq, "projectId", "eventId", attempts, "externalUserId", "eventType", properties, "occurredAt",
+      together, "tenantId", "lastProject"
     from e where upto <= ${CLAIM_BYTES_MAX}::bigint or place = 1 order by place`,
   );
   return {
-    events: rows.map(eventOf),
-    tenants: new Set(rows.map(({ tenant_id }) => tenant_id)),
-    places: new Map(rows.flatMap(({ part, last_project: last }) => (last === null ? [] : [[part, last]]))),
+    events: rows.map(({ tenantId: _tenant, lastProject: _last, ...event }) => event),
+    tenants: new Set(rows.map(({ tenantId }) => tenantId)),
+    places: new Map(rows.flatMap(({ part, lastProject: last }) => (last === null ? [] : [[part, last]]))),
   };
 };
-
-export const eventOf = (row: QueueRow): QueuedEvent => ({
-  part: row.part,
-  seq: row.seq,
-  projectId: row.project_id,
-  eventId: row.event_id,
-  attempts: row.attempts,
-  externalUserId: row.external_user_id,
-  eventType: row.event_type,
-  properties: row.properties,
-  occurredAt: row.occurred_at,
-  together: row.together,
-});
 
 /** Postpones a failed event until it is due, so that it blocks no others. */
 const postponeEvent = async ({ db, now }: Work, event: QueuedEvent): Promise<void> => {
@@ -300,18 +277,26 @@ const SWEEP_MAX = 1_000;
 /** Files for a warehouse have said of events that they wait, for as long as they did. */
 const TOLD = insertWarehouseChangesOf("CHANGED", sql`select project_id, event_id as ref from due`);
 
-/** Requeues events whose delay is over, across all projects. */
-export const requeueDueEvents = async ({ db, now }: Work): Promise<void> => {
-  await sql`
+/** Requeues events whose delay is over, of those that `which` selects. @returns their partitions */
+const requeue = async ({ db, now }: Work, which: RawBuilder<unknown>): Promise<number[]> => {
+  const { rows } = await sql<{ part: number }>`
     with due as (
       delete from event_due t using (
-        select project_id, event_id from event_due where due_at <= ${now.toISOString()}::timestamptz
+        select project_id, event_id from event_due
+        where ${which} and due_at <= ${now.toISOString()}::timestamptz
         order by due_at limit ${SWEEP_MAX} for update skip locked) x
       where t.project_id = x.project_id and t.event_id = x.event_id
-      returning t.project_id, t.event_id, t.part, t.attempts, t.together),
+      returning t.project_id, t.event_id, t.part, t.attempts, t.together, t.due_at),
     told as (${TOLD})
     insert into event_q (project_id, part, event_id, attempts, together)
-    select project_id, part, event_id, attempts, together from due`.execute(db);
+    select project_id, part, event_id, attempts, together from due order by due_at, event_id
+    returning part`.execute(db);
+  return rows.map(({ part }) => part);
+};
+
+/** Requeues events whose delay is over, across all projects. */
+export const requeueDueEvents = async (work: Work): Promise<void> => {
+  await requeue(work, sql`true`);
 };
 
 /** Selects the times to which rules have delayed events of a project; retries are due by the server's. */
@@ -320,21 +305,9 @@ export const delayedTimesOf = (projectId: string): RawBuilder<unknown> =>
 
 /** Requeues the events of a project that rules have delayed until now. @returns how many */
 export const requeueDelayed = async (work: Work, projectId: string): Promise<number> => {
-  const { rows } = await sql<{ part: number }>`
-    with due as (
-      delete from event_due t using (
-        select event_id from event_due
-        where project_id = ${projectId}::uuid and attempts = 0
-          and due_at <= ${work.now.toISOString()}::timestamptz
-        order by due_at limit ${SWEEP_MAX} for update skip locked) x
-      where t.project_id = ${projectId}::uuid and t.event_id = x.event_id
-      returning t.project_id, t.event_id, t.part, t.attempts, t.due_at),
-    told as (${TOLD})
-    insert into event_q (project_id, part, event_id, attempts)
-    select project_id, part, event_id, attempts from due order by due_at, event_id
-    returning part`.execute(work.db);
-  work.wakeEvents(rows.map(({ part }) => part));
-  return rows.length;
+  const parts = await requeue(work, sql`project_id = ${projectId}::uuid and attempts = 0`);
+  work.wakeEvents(parts);
+  return parts.length;
 };
 
 /** Whether events of a project wait to be processed. */

@@ -347,16 +347,16 @@ const sharedArm = (shared: SharedCounters): Arm => ({
     where c.project_id = x.p and c.scope = x.s and c.window_no = x.w`,
 });
 
+const insertVerdicts = insertInto(
+  "event_results",
+  "project_id uuid, event_id uuid, status text, error text, attempts smallint, processed_at now",
+  { key: "project_id, event_id" },
+);
+
 const verdictArm = (verdicts: readonly EventVerdict[]): Arm => ({
   name: "v",
   rows: verdicts,
-  write: (rows, now) => sql`
-    insert into event_results (project_id, event_id, status, error, attempts, processed_at)
-    select "projectId", "eventId", status, error, attempts, ${now}
-    from json_to_recordset(${rows}::json) as x(
-      "projectId" uuid, "eventId" uuid, status text, error text, attempts smallint)
-    on conflict (project_id, event_id) do update set status = excluded.status, error = excluded.error,
-      attempts = excluded.attempts, processed_at = excluded.processed_at`,
+  write: insertVerdicts,
 });
 
 const rejectedArm = (verdicts: readonly EventVerdict[]): Arm => ({

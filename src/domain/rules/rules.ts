@@ -14,9 +14,10 @@ import { conflict, invalid, notFound } from "../kernel/errors.ts";
 import { isId, newId } from "../kernel/ids.ts";
 import { RULE_MAX_BYTES } from "../kernel/limits.ts";
 import { bytesOf } from "../kernel/hostile-json.ts";
-import { offsetOf, type PageQuery } from "../kernel/paging.ts";
+import { definedOf } from "../kernel/json.ts";
+import { offsetOf, orderBy, type Ordered, type PageQuery, type SortOf } from "../kernel/paging.ts";
 import { containing } from "../kernel/db.ts";
-import { lockRoom, type Work } from "../kernel/work.ts";
+import { countRows, lockRoom, type Work } from "../kernel/work.ts";
 
 const RuleSchema = defineEntity({
   name: "Rule",
@@ -61,20 +62,7 @@ export class RuleVersion extends RuleVersionSchema.class {}
 
 RuleVersionSchema.setClass(RuleVersion);
 
-type RuleToShow = Pick<
-  Rule,
-  | "id"
-  | "key"
-  | "name"
-  | "status"
-  | "pauseReason"
-  | "draft"
-  | "draftVersion"
-  | "publishedVersion"
-  | "createdBy"
-  | "createdAt"
-  | "updatedAt"
->;
+type RuleToShow = Omit<Rule, "projectId">;
 
 /** A rule as the API shows it; `published` is what runs while the status is ACTIVE or SHADOW. */
 const showRule = (rule: RuleToShow, published: RuleDocument | null) => ({
@@ -222,33 +210,29 @@ export const presentRule = async (work: Work, rule: Rule): Promise<ShownRule> =>
 export const getRule = async (work: Work, projectId: string, ref: string): Promise<ShownRule> =>
   presentRule(work, await findRule(work, projectId, ref));
 
-type ListRules = PageQuery & {
-  /** Default: all but ARCHIVED. */
-  status?: RuleStatus | undefined;
-  /** Rules whose draft listens to this event type, by name or by pattern. */
-  eventType?: string | undefined;
-  tag?: string | undefined;
-  /** Substring of the name or key, case-insensitive. */
-  search?: string | undefined;
-  /** Default: createdAt. */
-  sort?: RuleSort | undefined;
-  /** Default: desc. */
-  order?: "asc" | "desc" | undefined;
-};
+/** Orders of the list; `priority` is that of the draft. */
+export const RULE_ORDERS = {
+  by: {
+    createdAt: sql`created_at`,
+    updatedAt: sql`updated_at`,
+    name: sql`lower(name)`,
+    key: sql`key`,
+    status: sql`status`,
+    priority: sql`coalesce((draft->>'priority')::int, 0)`,
+  },
+  usual: "desc",
+} as const;
 
-/** Sort orders of rule lists; `priority` is that of the draft. */
-const SORTS = {
-  createdAt: sql`created_at`,
-  updatedAt: sql`updated_at`,
-  name: sql`lower(name)`,
-  key: sql`key`,
-  status: sql`status`,
-  priority: sql`coalesce((draft->>'priority')::int, 0)`,
-};
-
-type RuleSort = keyof typeof SORTS;
-
-export const RULE_SORTS = Object.keys(SORTS) as [RuleSort, ...RuleSort[]];
+type ListRules = PageQuery &
+  Ordered<SortOf<typeof RULE_ORDERS>> & {
+    /** Default: all but ARCHIVED. */
+    status?: RuleStatus | undefined;
+    /** Rules whose draft listens to this event type, by name or by pattern. */
+    eventType?: string | undefined;
+    tag?: string | undefined;
+    /** Substring of the name or key, case-insensitive. */
+    search?: string | undefined;
+  };
 
 /** Lists rules. */
 export const listRules = async (
@@ -257,9 +241,8 @@ export const listRules = async (
   query: ListRules,
 ): Promise<{ rules: ShownRule[]; total: number }> => {
   const where = filterOf(projectId, query);
-  const counted = await sql<{ total: number }>`
-    select count(*) as total from rules where ${where}`.execute(work.db);
-  const direction = query.order === "asc" ? sql`asc` : sql`desc`;
+  const { total } = await countRows(work, sql`rules where ${where}`);
+
   // As plain rows: the unit of work would compare every document with its original, though none has changed.
   const page = await sql<RuleToShow & { published: RuleDocument | null }>`
     select id, key, name, status, pause_reason as "pauseReason", draft, draft_version as "draftVersion",
@@ -267,10 +250,9 @@ export const listRules = async (
       updated_at as "updatedAt", v.definition as published
     from rules r left join rule_versions v on v.rule_id = r.id and v.version = r.published_version
     where ${where}
-    order by ${SORTS[query.sort ?? "createdAt"]} ${direction}, id ${direction}
+    order by ${orderBy(RULE_ORDERS, query, sql`id`)}
     limit ${query.limit} offset ${offsetOf(query)}`.execute(work.db);
-  const rules = page.rows.map(({ published, ...row }) => showRule(row, published));
-  return { rules, total: counted.rows[0]!.total };
+  return { rules: page.rows.map(({ published, ...row }) => showRule(row, published)), total };
 };
 
 const filterOf = (projectId: string, { status, eventType, tag, search }: ListRules): RawBuilder<unknown> => {
@@ -316,10 +298,8 @@ export const patchRule = async (
       throw invalid("key", "cannot change once the rule has been published");
     await checkKey(work, projectId, changes.key);
   }
-  const merged = Object.entries({ ...rule.draft, ...withoutUndefined(changes) }).filter(
-    ([, value]) => value !== null,
-  );
-  const given = Object.fromEntries(merged);
+  const merged = Object.entries({ ...rule.draft, ...definedOf(changes) });
+  const given = Object.fromEntries(merged.filter(([, value]) => value !== null));
   checkSize("rule", given, RULE_MAX_BYTES);
   const draft = keptAs(KeptRule.parse(given));
   const isLarger = rule.publishedVersion === null && bytesOf(draft) > bytesOf(rule.draft);
@@ -333,6 +313,3 @@ export const patchRule = async (
   await auditDefinition(work, "rule.updated", rule);
   return presentRule(work, rule);
 };
-
-const withoutUndefined = (fields: object): object =>
-  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));

@@ -95,7 +95,7 @@ export const stepSchedules = async (
   const { projectId, ruleId, triggerNo, trigger } = due;
   const step = { cursor: { projectId, ruleId, triggerNo }, players: 0, isFull: false };
   if (!trigger) {
-    await endSchedule(work, due);
+    await setDue(work, due, { dueMs: undefined });
     return step;
   }
   if (await isBacklogged(work, projectId)) return { ...step, isFull: true };
@@ -104,19 +104,12 @@ export const stepSchedules = async (
   const dueMs = Math.max(due.dueMs, latest ?? due.dueMs);
   const players = await readPage(work, due, trigger.segmentKey);
   if (players.length > 0) await insertEvents(work, { ...due, dueMs }, players);
-  if (players.length === SCHEDULE_PAGE) await moveOn(work, due, { dueMs, afterPlayer: players.at(-1)!.id });
-  else await planNext(work, due, nextRunMs(trigger.cron, trigger.timezone, nowMs));
+  if (players.length === SCHEDULE_PAGE) await setDue(work, due, { dueMs, afterPlayer: players.at(-1)!.id });
+  else await setDue(work, due, { dueMs: nextRunMs(trigger.cron, trigger.timezone, nowMs) });
   return { ...step, players: players.length };
 };
 
-type DueRow = {
-  project_id: string;
-  rule_id: string;
-  trigger_no: number;
-  due_at: Date;
-  after_player: string | null;
-  definition: RuleDocument;
-};
+type DueRow = Omit<Due, "dueMs" | "trigger"> & { dueAt: Date; definition: RuleDocument };
 
 const RUNNING_SCHEDULES = sql`
   from rule_schedules s
@@ -145,20 +138,15 @@ const takeDue = async (
         (${cursor.projectId}::uuid, ${cursor.ruleId}::uuid, ${cursor.triggerNo}::int)`
     : sql``;
   const found = await sql<DueRow>`
-    select s.project_id, s.rule_id, s.trigger_no, s.due_at, s.after_player, v.definition
+    select s.project_id as "projectId", s.rule_id as "ruleId", s.trigger_no as "triggerNo", s.due_at as "dueAt",
+      s.after_player as "afterPlayer", v.definition
     ${dueSchedules(now)} ${within} ${after}
     order by s.project_id, s.rule_id, s.trigger_no limit 1 for update of s skip locked`.execute(db);
   const [row] = found.rows;
   if (!row) return undefined;
-  const trigger = row.definition.triggers[row.trigger_no];
-  return {
-    projectId: row.project_id,
-    ruleId: row.rule_id,
-    triggerNo: row.trigger_no,
-    dueMs: row.due_at.getTime(),
-    afterPlayer: row.after_player,
-    trigger: trigger?.kind === "SCHEDULE" ? trigger : undefined,
-  };
+  const { dueAt, definition, ...due } = row;
+  const trigger = definition.triggers[due.triggerNo];
+  return { ...due, dueMs: dueAt.getTime(), trigger: trigger?.kind === "SCHEDULE" ? trigger : undefined };
 };
 
 const isBacklogged = async ({ db }: Work, projectId: string): Promise<boolean> => {
@@ -221,27 +209,17 @@ const insertEvents = async (work: Work, due: Due, players: readonly PagedPlayer[
   work.wakeEvents(rows.map(({ h }) => h));
 };
 
-const moveOn = async (
+/** Sets when a schedule is due again, for the players behind one or for all; without a time it ends. */
+const setDue = async (
   { db }: Work,
   { projectId, ruleId, triggerNo }: Due,
-  { dueMs, afterPlayer }: { dueMs: number; afterPlayer: string },
+  { dueMs, afterPlayer = null }: { dueMs: number | undefined; afterPlayer?: string | null },
 ): Promise<void> => {
-  await sql`
-    update rule_schedules set due_at = ${new Date(dueMs).toISOString()}::timestamptz,
-      after_player = ${afterPlayer}::uuid
-    where project_id = ${projectId} and rule_id = ${ruleId} and trigger_no = ${triggerNo}`.execute(db);
-};
-
-const planNext = async (work: Work, due: Due, nextMs: number | undefined): Promise<void> => {
-  if (nextMs === undefined) return endSchedule(work, due);
-  const { projectId, ruleId, triggerNo } = due;
-  await sql`
-    update rule_schedules set due_at = ${new Date(nextMs).toISOString()}::timestamptz, after_player = null
-    where project_id = ${projectId} and rule_id = ${ruleId} and trigger_no = ${triggerNo}`.execute(work.db);
-};
-
-const endSchedule = async ({ db }: Work, { projectId, ruleId, triggerNo }: Due): Promise<void> => {
-  await sql`
-    delete from rule_schedules
-    where project_id = ${projectId} and rule_id = ${ruleId} and trigger_no = ${triggerNo}`.execute(db);
+  const its = sql`project_id = ${projectId} and rule_id = ${ruleId} and trigger_no = ${triggerNo}`;
+  const statement =
+    dueMs === undefined
+      ? sql`delete from rule_schedules where ${its}`
+      : sql`update rule_schedules set due_at = ${new Date(dueMs).toISOString()}::timestamptz,
+          after_player = ${afterPlayer}::uuid where ${its}`;
+  await statement.execute(db);
 };

@@ -3,7 +3,7 @@ import { actorOf, DESIGNERS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import { RuleDocument, RulePatch, StoredRule } from "../../domain/evaluation/language/document.ts";
 import { RULE_STATUSES } from "../../domain/evaluation/running/outcome.ts";
 import { group } from "../route.ts";
-import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
+import { pageBody, PageQuery, sortsOf } from "../../domain/kernel/paging.ts";
 import { queueJob } from "../../domain/long-work/project-jobs.ts";
 import { backfill } from "../../domain/rules/insight/recount-players.ts";
 import { duplicateRule, ORDER_MAX, orderRules } from "../../domain/rules/lifecycle/order.ts";
@@ -18,7 +18,7 @@ import {
   shadowRule,
   VERSION_ORDERS,
 } from "../../domain/rules/lifecycle/publishing.ts";
-import { createRule, getRule, listRules, patchRule, RULE_SORTS } from "../../domain/rules/rules.ts";
+import { createRule, getRule, listRules, patchRule, RULE_ORDERS } from "../../domain/rules/rules.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
 import { Order, paged, pageReply } from "./bodies.ts";
 
@@ -109,7 +109,7 @@ const ListRulesQuery = PageQuery.extend({
     .meta({ description: "Rules that listen to it, by name or by pattern", example: "lesson.completed" }),
   tag: z.string().max(64).optional(),
   search: z.string().min(1).max(100).optional().meta({ description: "Part of the name or key" }),
-  sort: z.enum(RULE_SORTS).default("createdAt").meta({ description: "`priority` is the draft's" }),
+  sort: z.enum(sortsOf(RULE_ORDERS)).default("createdAt").meta({ description: "`priority` is the draft's" }),
   order: Order,
 });
 

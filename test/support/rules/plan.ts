@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { compileEconomy } from "../../../src/domain/progression/load-plan.ts";
+import { economyPieces } from "../../../src/domain/progression/load-plan.ts";
 import { DEFAULT_CURVE } from "../../../src/domain/evaluation/xp/levels.ts";
 import { emptyHoldings } from "../../../src/domain/progression/load.ts";
 import { noEffects, openTurn } from "../../../src/domain/evaluation/evaluate.ts";
@@ -46,7 +46,7 @@ export const aPlan = ({ settings, define = {}, ...more }: PlanParts = {}): Proje
     Object.entries(define).map(([kind, documents]) => [kind, documents.map((one) => aDefinition(kind, one))]),
   );
   return {
-    ...compileEconomy(definitions, rules, settingsFrom(settings ?? {})),
+    ...atOnce(economyPieces(definitions, rules, settingsFrom(settings ?? {}))),
     projectId: PROJECT,
     tenantId: TENANT,
     configVersion: 1,

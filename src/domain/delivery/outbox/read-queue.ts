@@ -177,14 +177,15 @@ export const readCommits = async (
 /** A row of a round before it is read: `lane` is an index into the lanes. */
 type RequestedRow = { lane: number; commit: QueueRow; id: string };
 
-const sizeOf = (lane: readonly QueueRow[]): number =>
-  lane.reduce((sum, { outbox_ids: { length } }) => sum + length, 0);
+/** Number of rows of some commits: each may hold several lines. */
+export const countRows = (queued: readonly QueueRow[]): number =>
+  queued.reduce((sum, { outbox_ids: ids }) => sum + ids.length, 0);
 
 /** Divides `rowsMax` among lanes: each has as many as the others, or all that it needs. */
 const sharesOf = (lanes: readonly QueueRow[][], rowsMax: number): Map<QueueRow[], number> => {
   let left = rowsMax;
   const bySize = lanes
-    .map((lane) => ({ lane, size: sizeOf(lane) }))
+    .map((lane) => ({ lane, size: countRows(lane) }))
     .toSorted((one, other) => one.size - other.size);
   return new Map(
     bySize.map(({ lane, size }, nth) => {
@@ -214,6 +215,17 @@ export const requestRows = (lanes: readonly QueueRow[][], rowsMax: number): Requ
     }
   }
   return requested;
+};
+
+/** Returns the commits of rows that were taken. */
+export const takenOf = (taken: readonly RequestedRow[]): TakenCommit[] => {
+  const commits = new Map<QueueRow, TakenCommit>();
+  for (const { commit, id } of taken) {
+    const known = commits.get(commit);
+    if (known) known.outbox_ids.push(id);
+    else commits.set(commit, { ...commit, outbox_ids: [id], waiting: commit.outbox_ids.length });
+  }
+  return [...commits.values()];
 };
 
 /** A row as it is read, with its data as JSON. */
@@ -287,15 +299,8 @@ export const readRows = async (
     from summed
     where (total <= ${bytes} and lane_size <= ${laneBytes}) or nth = 1 order by place`,
   );
-  const commits = new Map<QueueRow, TakenCommit>();
-  for (const { place } of found.rows) {
-    const { commit, id } = asked[place]!;
-    const taken = commits.get(commit);
-    if (taken) taken.outbox_ids.push(id);
-    else commits.set(commit, { ...commit, outbox_ids: [id], waiting: commit.outbox_ids.length });
-  }
   const rows = found.rows.flatMap((row) => (row.id === null ? [] : outboxRowsOf(row)));
-  return { queued: [...commits.values()], rows };
+  return { queued: takenOf(found.rows.map(({ place }) => asked[place]!)), rows };
 };
 
 /** The last change of each entry of a list, and the outbox rows that they and earlier ones came from. */

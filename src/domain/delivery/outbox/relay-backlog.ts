@@ -1,4 +1,3 @@
-import type { Work } from "../../kernel/work.ts";
 import {
   type Backlog,
   BACKLOG_LEAST,
@@ -9,16 +8,16 @@ import {
   SHARE_BYTES,
 } from "./relay-schedule.ts";
 import {
+  countRows,
   EntriesOfRound,
   isOfRanks,
   type OutboxRow,
-  type QueueRow,
   readCommits,
   readRows,
   requestRows,
-  type TakenCommit,
+  takenOf,
 } from "./read-queue.ts";
-import { countRows, prepared, readReceivers, type RelayParts, type Round, sendRound } from "./relay.ts";
+import { prepared, readReceivers, type RelayParts, type Round, sendRound, sumBytes } from "./relay.ts";
 
 /** Maximum number of commits of a backlog in a round, of their rows, and of pages in which these are read. */
 const BACKLOG_COMMITS = 500;
@@ -34,7 +33,7 @@ export type RelayedBacklog = { rows: number; restMs: number };
 
 /** Whether a shared round would have taken as much: a backlog that grows meanwhile stays one. */
 const isSmall = ({ queued, rows }: Pick<Round, "queued" | "rows">): boolean =>
-  queued.length < BACKLOG_LEAST && rows.reduce((sum, { bytes }) => sum + bytes, 0) < SHARE_BYTES;
+  queued.length < BACKLOG_LEAST && sumBytes(rows) < SHARE_BYTES;
 
 /**
  * Publishes the next rows of a backlog. Of changes of boards it reads on until it has many entries, since
@@ -59,48 +58,28 @@ export const relayBacklog = async (relay: BacklogParts, backlog: Backlog): Promi
   }
 };
 
-type Read = { queued: TakenCommit[]; rows: OutboxRow[]; entries: EntriesOfRound; hasMore: boolean };
-
+/** Reads page after page, and keeps of changes of boards only the last of each entry. */
 const readRound = async (
   { transact }: RelayParts,
   backlog: Backlog,
 ): Promise<Round & { hasMore: boolean }> => {
-  const { hasMore, queued, rows, entries } = await readPages(transact, backlog);
-  const receivers = await transact((work) => readReceivers(work, rows, entries));
-  return { hasMore, queued, rows, ...(await prepared(rows, { entries, receivers })) };
-};
-
-/** Reads page after page, and keeps of changes of boards only the last of each entry. */
-const readPages = async (transact: RelayParts["transact"], backlog: Backlog): Promise<Read> => {
   const commits = await transact((work) => readCommits(work, backlog, BACKLOG_COMMITS));
   const asked = requestRows([commits], BACKLOG_ROWS);
   const entries = new EntriesOfRound();
-  const taken = new Map<QueueRow, TakenCommit>();
   const rows: OutboxRow[] = [];
   let read = 0;
   for (let page = 0; page < BACKLOG_PAGES && read < asked.length; page++) {
-    const from = read;
-    const found = await transact((work) => readPage(work, asked.slice(from, from + RELAY_ROWS)));
-    for (const { commit, id } of asked.slice(from, from + found.count)) {
-      const known = taken.get(commit);
-      if (known) known.outbox_ids.push(id);
-      else taken.set(commit, { ...commit, outbox_ids: [id], waiting: commit.outbox_ids.length });
-    }
-    read += found.count;
+    const next = asked.slice(read, read + RELAY_ROWS);
+    const found = await transact((work) =>
+      readRows(work, next, { bytes: RELAY_BYTES, laneBytes: RELAY_BYTES }),
+    );
+    read += countRows(found.queued);
     entries.add(found.rows);
     for (const row of found.rows) rows.push(isOfRanks(row) ? { ...row, data: {} } : row);
     if (entries.size >= BACKLOG_ENTRIES || !found.rows.every(isOfRanks)) break;
   }
-  const waiting = commits.reduce((sum, { outbox_ids: { length } }) => sum + length, 0);
-  const hasMore = commits.length === BACKLOG_COMMITS || read < waiting;
-  return { queued: [...taken.values()], rows, entries, hasMore };
-};
-
-/** Reads the first of the rows that fit into a page. @returns them, and how many were asked for */
-const readPage = async (
-  work: Work,
-  asked: ReturnType<typeof requestRows>,
-): Promise<{ count: number; rows: OutboxRow[] }> => {
-  const { queued, rows } = await readRows(work, asked, { bytes: RELAY_BYTES, laneBytes: RELAY_BYTES });
-  return { count: countRows(queued), rows };
+  const hasMore = commits.length === BACKLOG_COMMITS || read < countRows(commits);
+  const receivers = await transact((work) => readReceivers(work, rows, entries));
+  const queued = takenOf(asked.slice(0, read));
+  return { hasMore, queued, rows, ...(await prepared(rows, { entries, receivers })) };
 };

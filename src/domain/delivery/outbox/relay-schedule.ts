@@ -65,8 +65,7 @@ export class Backlogs {
 /** Maximum number of outbox rows of all partitions, and bytes of their data, relayed in one round. */
 export const RELAY_ROWS = 4_000;
 export const RELAY_BYTES = 2 * 1024 * 1024;
-/** Minimum size of a project's own round, in rows and in bytes. */
-const LEAST: RoundSize = { rows: 1, bytes: 1 };
+
 const WHOLE: RoundSize = { rows: RELAY_ROWS, bytes: RELAY_BYTES };
 
 /**
@@ -91,7 +90,8 @@ type Apart = RoundSize & {
   gone: number;
 };
 
-const halved = (value: number, least: number): number => Math.max(least, Math.floor(value / 2));
+/** A project's own round has at least one row and one byte. */
+const halved = (value: number): number => Math.max(1, Math.floor(value / 2));
 
 /**
  * Schedules the relay of a process. All projects share a round until one fails: then each project that was in
@@ -166,13 +166,13 @@ export class RelaySchedule {
     if (!apart) return;
     this.#apart.delete(only);
     const failed = { ...apart, hasFailedAlone: true };
-    if (apart.rows === LEAST.rows) {
+    if (apart.rows === 1) {
       const isLonger = apart.restsUntilMs > 0 && apart.gone < this.#gone;
       const restMs = isLonger ? Math.min(REST_MAX_MS, apart.restMs * 2) : apart.restMs;
       return this.#rest(only, { ...failed, restMs });
     }
-    const rows = halved(Math.min(apart.rows, had.rows), LEAST.rows);
-    const bytes = halved(Math.min(apart.bytes, had.bytes), LEAST.bytes);
+    const rows = halved(Math.min(apart.rows, had.rows));
+    const bytes = halved(Math.min(apart.bytes, had.bytes));
     this.#keep(only, { ...failed, rows, bytes });
   }
 

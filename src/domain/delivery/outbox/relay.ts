@@ -1,6 +1,7 @@
 import { sql } from "kysely";
 import {
   type Changed,
+  countRows,
   EntriesOfRound,
   notifyChanged,
   type OutboxRow,
@@ -249,7 +250,17 @@ export const relayPartitions = async (relay: RelayParts, parts: readonly number[
     });
     had.rows = countRows(round.queued);
     had.bytes = sumBytes(round.rows);
-    const left = round.queued.length === 0 ? again : await sendShared(relay, round, again);
+    let left = again;
+    if (round.queued.length > 0)
+      await sendRound(relay, round, {
+        onOthers: (free) => {
+          left = again.filter((part) => !free.has(part));
+          relay.onRelayed?.(
+            [...free],
+            again.filter((part) => free.has(part)),
+          );
+        },
+      });
     schedule.done(plan, had.rows);
     return { rows: had.rows, again: left, backlogs: found };
   } catch (error) {
@@ -259,30 +270,9 @@ export const relayPartitions = async (relay: RelayParts, parts: readonly number[
   }
 };
 
-/** Number of rows of some commits: each may hold several lines. */
-export const countRows = (queued: readonly TakenCommit[]): number =>
-  queued.reduce((sum, { outbox_ids: ids }) => sum + ids.length, 0);
-
-const sumBytes = (rows: readonly OutboxRow[]): number => rows.reduce((sum, { bytes }) => sum + bytes, 0);
-
-/** @returns those of the partitions `again` that are not finished before the others */
-const sendShared = async (
-  relay: RelayParts,
-  round: Round,
-  again: readonly number[],
-): Promise<readonly number[]> => {
-  let left = again;
-  await sendRound(relay, round, {
-    onOthers: (free) => {
-      left = again.filter((part) => !free.has(part));
-      relay.onRelayed?.(
-        [...free],
-        again.filter((part) => free.has(part)),
-      );
-    },
-  });
-  return left;
-};
+/** Bytes of some rows. */
+export const sumBytes = (rows: readonly OutboxRow[]): number =>
+  rows.reduce((sum, { bytes }) => sum + bytes, 0);
 
 /** `onOthers`: called with partitions that are finished before ranks are applied. */
 type Sending = { onOthers?: (parts: ReadonlySet<number>) => void; isBacklog?: boolean };

@@ -61,40 +61,21 @@ export const messageOf = (row: Omit<LineRow, "seq">, seq: number): PlayerMessage
   at: new Date(row.created_at).toISOString(),
 });
 
-type HeadRow = {
-  project_id: string;
-  id: string;
-  seq: number;
-  status: PlayerStatus;
-  xp: number;
-  level: number;
-  config_version: number;
-};
-
 /** Returns the heads of `players`, in one statement per 1,000; unknown players are absent. */
 export const readStreamHeads = async ({ db }: Work, players: readonly StreamRef[]): Promise<StreamHead[]> => {
   const heads: StreamHead[] = [];
   for (let i = 0; i < players.length; i += HEADS_MAX) {
     const asked = JSON.stringify(players.slice(i, i + HEADS_MAX));
-    const result = await sql<HeadRow>`
-      select p.project_id, p.id, p.seq, p.status, p.xp, p.level, j.config_version
+    const result = await sql<StreamHead>`
+      select p.project_id as "projectId", p.id as "playerId", p.seq, p.status, p.xp, p.level,
+        j.config_version as "configVersion"
       from json_to_recordset(${asked}::json) as r("projectId" uuid, "playerId" uuid)
       join players p on p.project_id = r."projectId" and p.id = r."playerId"
       join projects j on j.id = p.project_id`.execute(db);
-    heads.push(...result.rows.map(headOf));
+    heads.push(...result.rows);
   }
   return heads;
 };
-
-const headOf = (row: HeadRow): StreamHead => ({
-  projectId: row.project_id,
-  playerId: row.id,
-  seq: row.seq,
-  status: row.status,
-  xp: row.xp,
-  level: row.level,
-  configVersion: row.config_version,
-});
 
 /** A player as of one moment, and the lines of the stream up to that moment. */
 type PlayerNow = { player: ShownPlayer; messages: PlayerMessage[]; plan: ProjectPlan };

@@ -13,11 +13,8 @@ import type { QuestOutline } from "../../evaluation/quests/show.ts";
 
 const CUSTOM = "custom.";
 const CUSTOM_PATTERN = /^custom\.(\*|[A-Za-z0-9_][A-Za-z0-9_.:-]{0,99}(\.\*)?)$/;
-/** Names that rules may give to events that they emit. */
-const CUSTOM_TYPE_PATTERN = /^custom\.[A-Za-z0-9_][A-Za-z0-9_.:-]{0,99}$/;
-
 /** Whether rules can emit events of the type. */
-const isCustomType = (type: string): boolean => CUSTOM_TYPE_PATTERN.test(type);
+const isCustomType = (type: string): boolean => CUSTOM_PATTERN.test(type) && !type.endsWith("*");
 
 /** Every type of the service's own that webhooks can receive. */
 export const WEBHOOK_TYPES: readonly string[] = [...SENT_EVENT_TYPES];

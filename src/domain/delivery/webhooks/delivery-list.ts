@@ -18,6 +18,7 @@ import { auditWebhook, liveSecrets, lockWebhook, type Webhook } from "./registra
 import { conflict, invalid, notFound } from "../../kernel/errors.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { idFloor, isId, newId } from "../../kernel/ids.ts";
+import { type RowOf, shownRow } from "../../kernel/json.ts";
 import { offsetOf, orderBy, type Ordered, type PageQuery, type SortOf } from "../../kernel/paging.ts";
 import type { SecretBox } from "../../kernel/secret-box.ts";
 import { countRows, type Total, type Work } from "../../kernel/work.ts";
@@ -65,45 +66,13 @@ type ListDeliveries = PageQuery &
     to?: Date | undefined;
   };
 
-type Row = {
-  id: string;
-  webhook_id: string;
-  project_id: string;
-  event_id: string;
-  event_type: string;
-  status: DeliveryStatus;
-  is_test: boolean;
-  attempts: number;
-  log: Attempt[];
-  error: string | null;
-  next_attempt_at: Date | null;
-  created_at: Date;
-  updated_at: Date;
-};
-
-const COLUMNS = sql.raw(`d.id, d.webhook_id, d.project_id, d.event_id, d.event_type, d.status, d.is_test,
-  d.attempts, d.error, d.next_attempt_at, d.created_at, d.updated_at`);
-
-const deliveryOf = (row: Row): Delivery => {
-  const last = row.log.at(-1);
-  return {
-    id: row.id,
-    webhookId: row.webhook_id,
-    projectId: row.project_id,
-    eventId: row.event_id,
-    eventType: row.event_type,
-    status: row.status,
-    isTest: row.is_test,
-    retryCount: Math.max(0, row.attempts - 1),
-    responseCode: last?.responseCode ?? null,
-    responseBody: last?.responseBody ?? null,
-    durationMs: last?.durationMs ?? null,
-    error: row.error,
-    nextAttemptAt: row.next_attempt_at?.toISOString() ?? null,
-    createdAt: row.created_at.toISOString(),
-    updatedAt: row.updated_at.toISOString(),
-  };
-};
+/** Of the log only the last attempt is read. */
+const COLUMNS =
+  sql.raw(`d.id, d.webhook_id as "webhookId", d.project_id as "projectId", d.event_id as "eventId",
+  d.event_type as "eventType", d.status, d.is_test as "isTest", greatest(0, d.attempts - 1) as "retryCount",
+  d.log -> -1 -> 'responseCode' as "responseCode", d.log -> -1 -> 'responseBody' as "responseBody",
+  d.log -> -1 -> 'durationMs' as "durationMs", d.error, d.next_attempt_at as "nextAttemptAt",
+  d.created_at as "createdAt", d.updated_at as "updatedAt"`);
 
 /** Ids of deliveries begin with the time of their events. */
 const conditions = (webhook: Webhook, query: ListDeliveries): RawBuilder<unknown> => {
@@ -126,14 +95,13 @@ export const listDeliveries = async (
   query: ListDeliveries,
 ): Promise<Total & { deliveries: Delivery[] }> => {
   const where = conditions(webhook, query);
-  const found = await sql<Row>`
-    select ${COLUMNS}, case when d.log = '[]' then d.log else jsonb_build_array(d.log -> -1) end as log
-    from webhook_deliveries d where ${where}
+  const found = await sql<RowOf<Delivery>>`
+    select ${COLUMNS} from webhook_deliveries d where ${where}
     order by ${orderBy(DELIVERY_ORDERS, query, sql`d.id`)}
     limit ${query.limit} offset ${offsetOf(query)}`.execute(work.db);
-  const deliveries = found.rows.map(deliveryOf).map((delivery) => ({
-    ...delivery,
-    responseBody: delivery.responseBody?.slice(0, LISTED_RESPONSE_MAX).toWellFormed() ?? null,
+  const deliveries = found.rows.map((row) => ({
+    ...shownRow<Delivery>(row),
+    responseBody: row.responseBody?.slice(0, LISTED_RESPONSE_MAX).toWellFormed() ?? null,
   }));
   return { deliveries, ...(await countRows(work, sql`webhook_deliveries d where ${where}`)) };
 };
@@ -141,16 +109,19 @@ export const listDeliveries = async (
 /** @throws NOT_FOUND, also for another webhook's */
 export const getDelivery = async (work: Work, webhook: Webhook, id: string): Promise<DeliveryDetail> => {
   const found = isId(id)
-    ? await sql<Row & { body: string | null }>`
-        select ${COLUMNS}, d.log, coalesce(d.body, e.body) as body
+    ? await sql<RowOf<Delivery & { attempts: Attempt[]; body: string | null }>>`
+        select ${COLUMNS}, d.log as attempts, coalesce(d.body, e.body) as body
         from webhook_deliveries d
         left join webhook_events e on e.project_id = d.project_id and e.seq = d.event_seq
         where d.webhook_id = ${webhook.id}::uuid and d.id = ${id}::uuid`.execute(work.db)
     : { rows: [] };
   const [row] = found.rows;
   if (!row) throw notFound("Delivery");
-  const payload = row.body === null ? null : (JSON.parse(row.body) as Json);
-  return { ...deliveryOf(row), attempts: row.log, payload };
+  const { body, ...delivery } = row;
+  return {
+    ...shownRow<Omit<DeliveryDetail, "payload">>(delivery),
+    payload: body === null ? null : (JSON.parse(body) as Json),
+  };
 };
 
 /** Maximum number of events examined per call of recover. */
@@ -334,14 +305,10 @@ export const makeTestEvent = async (
 };
 
 /** The result of a test. */
-export type TestResult = {
-  success: boolean;
-  deliveryId: string;
-  responseCode: number | null;
-  responseBody: string | null;
-  durationMs: number | null;
-  error: string | null;
-};
+export type TestResult = { success: boolean; deliveryId: string } & Pick<
+  Delivery,
+  "responseCode" | "responseBody" | "durationMs" | "error"
+>;
 
 /** Builds the single attempt of a test. */
 export const testRequest = (

@@ -89,20 +89,19 @@ const collect = (value: unknown, at: { isPlayer: boolean; ids: Set<string> }): v
   }
 };
 
-type Columns = Record<"projectId" | "type" | "players" | "createdAt", RawBuilder<unknown>>;
-
 /**
- * Condition: whether an event concerns a person who was erased after it. It looks players up by their ids, so
- * that it applies from the commit that erases on, however long the rest of the erasure takes. The limit makes
- * the planner look up each by its key: where statistics are old it would read all players for every event.
+ * Condition: whether an event `e` concerns a person who was erased after it: it is not delivered. It looks players
+ * up by their ids, so that it applies from the commit that erases on, however long the rest of the erasure takes.
+ * The limit makes the planner look up each by its key: where statistics are old it would read all players for
+ * every event.
  */
-export const concernsErased = ({ projectId, type, players, createdAt }: Columns): RawBuilder<boolean> => sql`(
-  ${type} <> ${sql.lit(ERASURE_TYPE)} and exists (
-    select from unnest(${players}) as n(id) cross join lateral (
+export const CONCERNS_ERASED: RawBuilder<boolean> = sql`(
+  e.type <> ${sql.lit(ERASURE_TYPE)} and exists (
+    select from unnest(e.players) as n(id) cross join lateral (
       select external_user_id, updated_at from players
-      where project_id = ${projectId} and id = n.id limit 1) p
+      where project_id = e.project_id and id = n.id limit 1) p
     where p.external_user_id = 'erased:' || n.id::text
-      and p.updated_at >= ${createdAt} - ${sql.lit(`${CLOCKS_MS} ms`)}::interval))`;
+      and p.updated_at >= e.created_at - ${sql.lit(`${CLOCKS_MS} ms`)}::interval))`;
 
 /** Receivers of a project's events: webhooks, and the feed if it is read. */
 type Subscribers = {
@@ -118,14 +117,7 @@ const DAY_MS = 86_400_000;
 /** For plans without a limit. */
 const UNLIMITED_DAYS = 3_650;
 
-type Row = {
-  projectId: string;
-  tenantId: string;
-  plan: Plan;
-  planOverrides: Partial<PlanLimits>;
-  isFeedRead: boolean;
-  webhooks: { id: string; events: string[] }[];
-};
+type Row = Omit<Subscribers, "keptMs"> & { plan: Plan; planOverrides: Partial<PlanLimits> };
 
 /** Returns how long deliveries are kept, in ms: by plan. */
 export const keptMsOf = (tenant: { plan: Plan; planOverrides: Partial<PlanLimits> }): number => {
@@ -179,14 +171,6 @@ export type PlannedEvent = {
   deliveries: readonly { webhook: string; id: string }[];
 };
 
-/** Whether an event `e` is about a person who was erased since it was committed: it is not delivered. */
-const IS_OF_ERASED = concernsErased({
-  projectId: sql`e.project`,
-  type: sql`e.type`,
-  players: sql`e.players`,
-  createdAt: sql`e.at`,
-});
-
 /**
  * Adds events to the feeds of their projects, with frozen bodies, and plans the deliveries to subscribed
  * webhooks: one statement. Seqs of a feed follow the order of `planned`, and that of commits, because the row
@@ -199,30 +183,31 @@ export const planWebhooks = async (work: Work, planned: readonly PlannedEvent[])
   const now = work.now.toISOString();
   await sql`
     with e as materialized (
-      select * from json_to_recordset(${asList(events)}::json) as x(project uuid, tenant uuid,
-        place int,
-        id uuid, type text, players uuid[], body text, at timestamptz, expires timestamptz)),
-    counted as (select project, tenant, count(*) as n from e group by project, tenant),
+      select * from json_to_recordset(${asList(events)}::json) as x(project_id uuid, tenant uuid,
+        place int, id uuid, type text, players uuid[], body text, created_at timestamptz,
+        expires timestamptz)),
+    counted as (select project_id, tenant, count(*) as n from e group by project_id, tenant),
     feed as (
       insert into webhook_feeds as f (project_id, tenant_id, last_seq)
-      select project, tenant, n from counted order by project
+      select project_id, tenant, n from counted order by project_id
       on conflict (project_id) do update set last_seq = f.last_seq + excluded.last_seq
       returning project_id, last_seq),
     numbered as materialized (
-      select e.*, feed.last_seq - c.n + e.place as seq, ${IS_OF_ERASED} as erased
-      from e join feed on feed.project_id = e.project join counted c on c.project = e.project),
+      select e.*, feed.last_seq - c.n + e.place as seq, ${CONCERNS_ERASED} as erased
+      from e join feed on feed.project_id = e.project_id join counted c on c.project_id = e.project_id),
     kept as (
       insert into webhook_events (project_id, seq, tenant_id, id, type, players, body, created_at,
         expires_at)
-      select project, seq, tenant, id, type, players, case when not erased then body end, at, expires
+      select project_id, seq, tenant, id, type, players, case when not erased then body end, created_at,
+        expires
       from numbered)
     insert into webhook_deliveries (webhook_id, id, tenant_id, project_id, event_seq, event_id, event_type,
       status, due_at, next_attempt_at, created_at, updated_at, expires_at)
-    select d.webhook, d.id, n.tenant, n.project, n.seq, n.id, n.type, 'pending', ${now}::timestamptz,
+    select d.webhook, d.id, n.tenant, n.project_id, n.seq, n.id, n.type, 'pending', ${now}::timestamptz,
       ${now}::timestamptz, ${now}::timestamptz, ${now}::timestamptz, n.expires
     from json_to_recordset(${asList(deliveries)}::json)
       as d(project uuid, place int, webhook uuid, id uuid)
-    join numbered n on n.project = d.project and n.place = d.place and not n.erased
+    join numbered n on n.project_id = d.project and n.place = d.place and not n.erased
     on conflict (webhook_id, id) do nothing`.execute(work.db);
   if (webhooks.size > 0) work.wakeWebhooks(webhooks);
   return deliveries.length;
@@ -276,13 +261,13 @@ const plannedEvent = (wanted: Subscribers, event: Happened, now: Date): PlannedE
   const body = webhookBody(event);
   if (body === undefined) return undefined;
   const row = {
-    project,
+    project_id: project,
     tenant: wanted.tenantId,
     id,
     type,
     players: playersOf(event),
     body,
-    at: event.createdAt.toISOString(),
+    created_at: event.createdAt.toISOString(),
     expires: new Date(now.getTime() + wanted.keptMs).toISOString(),
   };
   const deliveries = webhooks.map(({ id: webhook }) => ({ webhook, id: deliveryId(webhook, event) }));

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { defineEntity, p } from "@mikro-orm/core";
+import { defineEntity, type FilterQuery, p } from "@mikro-orm/core";
 import { sql } from "kysely";
 import { audit } from "../../accounts/audit/audit.ts";
 import { Project } from "../../accounts/projects/project.ts";
@@ -253,15 +253,11 @@ export const createWebhook = async (
 ): Promise<{ webhook: Webhook; secret: string }> => {
   checkPatterns(body.events);
   const { em, now, by } = work;
-  const tenant = await lockTenant(work, tenantId);
-  const { webhooks: max } = limitsOf(tenant);
-  const used = await em.count(Webhook, notDeleted(tenantId));
-  if (max !== null && used >= max)
-    throw planLimitExceeded(`Your plan has ${max} webhooks; delete one or take a larger plan`, {
-      metric: "webhooks",
-      limit: max,
-      used,
-    });
+  await requireRoom(
+    work,
+    notDeleted(tenantId),
+    (max) => `Your plan has ${max} webhooks; delete one or take a larger plan`,
+  );
   const projectId = body.projectId ?? null;
   await checkProject(work, tenantId, projectId);
   const id = newId();
@@ -274,20 +270,12 @@ export const createWebhook = async (
     events: [...new Set(body.events)],
     description: body.description ?? null,
     status: "ACTIVE",
-    disabledReason: null,
     secret: secretBox.seal(secret, id),
     secretHint: hintOf(secret),
-    previousSecret: null,
-    previousSecretExpiresAt: null,
     createdBy: by ? actorOf(by.caller) : null,
-    lastSuccessAt: null,
-    lastFailureAt: null,
-    failingSince: null,
     exhausted: 0,
-    pausedAt: null,
     createdAt: now,
     updatedAt: now,
-    deletedAt: null,
   });
   await em.flush();
   await auditWebhook(work, "created", webhook, { host: hostOf(body.url), events: webhook.events });
@@ -326,19 +314,16 @@ export const updateWebhook = async (
   return webhook;
 };
 
-/** @throws PAYMENT_REQUIRED PLAN_LIMIT_EXCEEDED while the plan has no room for one more that is sent to */
-const requireRoom = async (work: Work, { tenantId }: Webhook): Promise<void> => {
-  const { webhooks: max } = limitsOf(await lockTenant(work, tenantId));
-  const used = await work.em.count(Webhook, {
-    ...notDeleted(tenantId),
-    status: { $in: ["ACTIVE", "FAILED"] },
-  });
-  if (max !== null && used >= max)
-    throw planLimitExceeded(`Your plan has room for ${max} webhooks; pause one or take a larger plan`, {
-      metric: "webhooks",
-      limit: max,
-      used,
-    });
+/** @throws PAYMENT_REQUIRED PLAN_LIMIT_EXCEEDED while the plan has no room for one more of these of a tenant */
+const requireRoom = async (
+  work: Work,
+  where: ReturnType<typeof notDeleted> & FilterQuery<Webhook>,
+  textOf: (max: number) => string,
+): Promise<void> => {
+  const { webhooks: limit } = limitsOf(await lockTenant(work, where.tenantId));
+  const used = await work.em.count(Webhook, where);
+  if (limit !== null && used >= limit)
+    throw planLimitExceeded(textOf(limit), { metric: "webhooks", limit, used });
 };
 
 const setStatus = async (work: Work, webhook: Webhook, status: "ACTIVE" | "PAUSED"): Promise<void> => {
@@ -352,7 +337,11 @@ const setStatus = async (work: Work, webhook: Webhook, status: "ACTIVE" | "PAUSE
   }
   // A FAILED webhook recovers by a success, and not by a change of its status.
   if (webhook.status === "FAILED" || webhook.status === "ACTIVE") return;
-  await requireRoom(work, webhook);
+  await requireRoom(
+    work,
+    { ...notDeleted(webhook.tenantId), status: { $in: ["ACTIVE", "FAILED"] } },
+    (max) => `Your plan has room for ${max} webhooks; pause one or take a larger plan`,
+  );
   Object.assign(webhook, { status, disabledReason: null, pausedAt: null, failingSince: null, exhausted: 0 });
 };
 

@@ -16,7 +16,7 @@ import {
 import type { BoostView } from "../../kernel/events/shapes.ts";
 import { changePlayer, type PlayerKey } from "../../progression/change.ts";
 import type { Player } from "../../players/player.ts";
-import { stateOfPlayer } from "../../progression/players/show.ts";
+import { stateOfPlayer } from "../../progression/load.ts";
 import { loadStates } from "../../progression/load-states.ts";
 import { boosts, segments } from "../../progression/parts/part.ts";
 import { projectPlans, readPlan } from "../../progression/plan.ts";

@@ -24,7 +24,7 @@ import { changePlayer, lockPlayerRow, type PlayerKey } from "../../progression/c
 import { loadStates } from "../../progression/load-states.ts";
 import { balances, lots } from "../../progression/parts/part.ts";
 import { projectPlans, readPlan } from "../../progression/plan.ts";
-import { stateOfPlayer } from "../../progression/players/show.ts";
+import { stateOfPlayer } from "../../progression/load.ts";
 
 /** Maximum number of lots shown with a balance. */
 const EXPIRING_MAX = 10;

@@ -120,7 +120,7 @@ type RunningChange = {
   projectId: string;
   /** Reason of the refusal when the project becomes too large. */
   reason: string;
-  /** Set for a change of one rule that `lockRunnable` has found to close no loop. */
+  /** Set for a change of one rule that `makeRun` has found to close no loop. */
   isLoopChecked?: true;
   /** The project that is being copied, if any: its loops may be copied too. */
   copied?: string | undefined;

@@ -3,7 +3,7 @@ import type { LivesView } from "../../kernel/events/shapes.ts";
 import { newId } from "../../kernel/ids.ts";
 import { changePlayer, type PlayerKey } from "../../progression/change.ts";
 import type { Player } from "../../players/player.ts";
-import { stateOfPlayer } from "../../progression/players/show.ts";
+import { stateOfPlayer } from "../../progression/load.ts";
 import { projectPlans, readPlan } from "../../progression/plan.ts";
 import type { Work } from "../../kernel/work.ts";
 import { adjustLives, type LivesChange, showLives } from "../../evaluation/lives/lives.ts";

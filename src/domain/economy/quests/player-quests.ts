@@ -37,7 +37,7 @@ import { loadInParts } from "../../progression/load-states.ts";
 import { readCounters } from "../../progression/lock-shared-counters.ts";
 import { projectPlans, readPlan } from "../../progression/plan.ts";
 import { isPlayer, refreshPlayer } from "../../progression/players/players.ts";
-import { stateOfPlayer } from "../../progression/players/show.ts";
+import { stateOfPlayer } from "../../progression/load.ts";
 import { sql } from "kysely";
 import type { Quest } from "../../evaluation/quests/quest.ts";
 import { isoOf } from "../../kernel/iso-time.ts";

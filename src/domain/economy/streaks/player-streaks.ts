@@ -47,7 +47,7 @@ import { loadStates } from "../../progression/load-states.ts";
 import { dueIn, type PlayersOf, settleDueRows } from "../../progression/moved-ends.ts";
 import { streaks as streaksPart } from "../../progression/parts/part.ts";
 import { projectPlans, readPlan } from "../../progression/plan.ts";
-import { stateOfPlayer } from "../../progression/players/show.ts";
+import { stateOfPlayer } from "../../progression/load.ts";
 
 /** The table whose due rows are processed: see findDue. */
 export const DUE_STREAKS = dueIn("player_streaks");

@@ -34,7 +34,7 @@ export const percentile = (histogram: Histogram, p: number): number | null => {
   return null;
 };
 
-const add = (histogram: Histogram, name: string, n: number): void => {
+export const add = (histogram: Histogram, name: string, n: number): void => {
   histogram[name] = (histogram[name] ?? 0) + n;
 };
 

@@ -78,6 +78,8 @@ const rowsOf = ({ projectId, id, entries, dirty }: PlayerState) =>
     return [{ ...place, ...values, m: meta === undefined ? null : JSON.stringify(meta) }];
   });
 
+const deleteLeft = deleteFrom("leaderboard_entries", "project_id uuid p, period_id uuid w, player_id uuid i");
+
 /** Places that players have left. */
 const leftRowsOf = ({ projectId, id, entries, dirty }: PlayerState) =>
   [...dirty.entries]
@@ -198,10 +200,6 @@ export const entries: PlayerPart = {
           submissions = excluded.submissions, recorded = excluded.recorded, updated_at = excluded.updated_at,
           meta = coalesce(excluded.meta, t.meta)`,
     },
-    {
-      name: "el",
-      rows: players.flatMap(leftRowsOf),
-      write: deleteFrom("leaderboard_entries", "project_id uuid p, period_id uuid w, player_id uuid i"),
-    },
+    { name: "el", rows: players.flatMap(leftRowsOf), write: deleteLeft },
   ],
 };

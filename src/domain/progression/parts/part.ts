@@ -51,15 +51,18 @@ export type Arm = {
 };
 
 /** Selects the rows of one player from a table with the key (project_id, player_id, …). */
-const rowsOfPlayer = (table: string, columns: string): RawBuilder<unknown> =>
+export const rowsOfPlayer = (table: string, columns: string, rest = "limit 1000"): RawBuilder<unknown> =>
   sql.raw(`from r cross join lateral (
-    select ${columns} from ${table} s where s.project_id = r.p and s.player_id = r.i limit 1000) s`);
+    select ${columns} from ${table} s where s.project_id = r.p and s.player_id = r.i ${rest}) s`);
 
-/** Returns the players' changed entries of one kind, each with its place: project, player and key. */
+/** Project, player and key. */
+type Place = { p: string; i: string; k: string };
+
+/** Returns the players' changed entries of one kind, each with its place. */
 export const changesOf = <V>(
   players: readonly PlayerState[],
   name: HoldingName,
-): { place: { p: string; i: string; k: string }; value: V | undefined }[] =>
+): { place: Place; value: V | undefined }[] =>
   players.flatMap(({ projectId: p, id: i, dirty, [name]: held }) =>
     [...dirty[name]].map((k) => ({
       place: { p, i, k },
@@ -180,29 +183,67 @@ export const deleteFrom = (table: string, columns: string): Arm["write"] => {
   return (rows) => sql`${head} using json_to_recordset(${rows}::json) as ${record}`;
 };
 
-const BALANCE = "balance bigint, held bigint, earned bigint, spent bigint";
-const balanceRows = loadedBy<BalanceState>(BALANCE);
+type HeldRows<V, R> = Pick<PlayerPart, "tag" | "isNeeded"> & {
+  name: HoldingName;
+  table: string;
+  /** The column that has the key of a holding. */
+  key: string;
+  /** The other columns, as `columnsOf` has them, and those that are written beside them. */
+  columns: string;
+  written?: string;
+  rest?: string;
+  holdingOf?: (row: R) => V;
+  /** Makes the row that is written; undefined for none. */
+  rowOf?: (holding: V, place: Place) => object | undefined;
+};
+
+/** A part of which each holding is a row of a table. */
+export const heldRows = <V extends object, R extends object = V>({
+  tag,
+  isNeeded,
+  name,
+  table,
+  key,
+  columns,
+  written = columns,
+  rest,
+  holdingOf = (row) => row as unknown as V,
+  rowOf = (holding, place) => ({ ...place, ...holding }),
+}: HeldRows<V, R>): PlayerPart => {
+  const loaded = loadedBy<R>(columns);
+  const keyColumn = sql.ref(`s.${key}`);
+  const select = sql`select ${sql.lit(tag)}, r.n, ${keyColumn}, ${loaded.json} ${rowsOfPlayer(table, "*", rest)}`;
+  const write = insertInto(
+    table,
+    `project_id uuid p, player_id uuid i, ${key} text k, ${written}, updated_at now`,
+    { key: `project_id, player_id, ${key}` },
+  );
+  return {
+    tag,
+    isNeeded,
+    load: () => select,
+    read: (player, of, value) =>
+      void (player[name] as Map<string, unknown>).set(of, holdingOf(loaded.rowOf(value))),
+    arms: (players) => {
+      const rows: object[] = [];
+      for (const { place, value } of changesOf<V>(players, name)) {
+        const row = value && rowOf(value, place);
+        if (row) rows.push(row);
+      }
+      return [{ name: tag, rows, write }];
+    },
+  };
+};
 
 /** Currency balances. */
-export const balances: PlayerPart = {
+export const balances = heldRows<BalanceState>({
   tag: "b",
   isNeeded: ({ currencies }) => currencies.size > 0,
-  load: () => sql`
-    select 'b', r.n, s.currency_key, ${balanceRows.json}
-    ${rowsOfPlayer("player_balances", "currency_key, balance, held, earned, spent")}`,
-  read: (player, key, value) => void player.balances.set(key, balanceRows.rowOf(value)),
-  arms: (players) => [
-    {
-      name: "b",
-      rows: changesOf<BalanceState>(players, "balances").map(({ place, value }) => ({ ...place, ...value! })),
-      write: insertInto(
-        "player_balances",
-        `project_id uuid p, player_id uuid i, currency_key text k, ${BALANCE}, updated_at now`,
-        { key: "project_id, player_id, currency_key" },
-      ),
-    },
-  ],
-};
+  name: "balances",
+  table: "player_balances",
+  key: "currency_key",
+  columns: "balance bigint, held bigint, earned bigint, spent bigint",
+});
 
 const isLater = (a: LotState, b: LotState): boolean =>
   a.expiresMs > b.expiresMs || (a.expiresMs === b.expiresMs && a.id > b.id);
@@ -233,6 +274,12 @@ export const dueLots = (now: Date): PlayerPart => ({
 
 const LOT = "id uuid, remaining bigint, expires_at ms expiresMs";
 const lotRows = loadedBy<LotState>(LOT);
+const deleteLots = deleteFrom("currency_lots", "project_id uuid p, player_id uuid i, id uuid");
+const insertLots = insertInto(
+  "currency_lots",
+  `project_id uuid p, player_id uuid i, currency_key text k, ${LOT}`,
+  { key: "project_id, player_id, id", set: "remaining" },
+);
 
 /** Lots of expiring gains. A lot that is used up is deleted. */
 export const lots: PlayerPart = {
@@ -241,9 +288,7 @@ export const lots: PlayerPart = {
   isNeeded: ({ currencies }) => currencies.size > 0,
   load: () => sql`
     select 'o', r.n, s.currency_key, ${lotRows.json}
-    from r cross join lateral (
-      select id, currency_key, remaining, expires_at from currency_lots s
-      where s.project_id = r.p and s.player_id = r.i order by expires_at, id) s`,
+    ${rowsOfPlayer("currency_lots", "id, currency_key, remaining, expires_at", "order by expires_at, id")}`,
   read: (player, key, value) => {
     const known = player.lots.get(key) as LotState[] | undefined;
     if (known) insertLot(known, lotRows.rowOf(value));
@@ -254,20 +299,8 @@ export const lots: PlayerPart = {
       value.filter(({ isChanged }) => isChanged === true).map((lot) => ({ ...place, ...lot })),
     );
     return [
-      {
-        name: "og",
-        rows: rows.filter(({ remaining }) => remaining === 0),
-        write: deleteFrom("currency_lots", "project_id uuid p, player_id uuid i, id uuid"),
-      },
-      {
-        name: "o",
-        rows: rows.filter(({ remaining }) => remaining > 0),
-        write: insertInto(
-          "currency_lots",
-          `project_id uuid p, player_id uuid i, currency_key text k, ${LOT}`,
-          { key: "project_id, player_id, id", set: "remaining" },
-        ),
-      },
+      { name: "og", rows: rows.filter(({ remaining }) => remaining === 0), write: deleteLots },
+      { name: "o", rows: rows.filter(({ remaining }) => remaining > 0), write: insertLots },
     ];
   },
 };
@@ -275,6 +308,11 @@ export const lots: PlayerPart = {
 const BOOST = `id uuid, boost_key text, applies text, factor float8, stacking text, starts_at ms startsMs,
   expires_at ms expiresMs, uses_left int, cause jsonb`;
 const boostRows = loadedBy<BoostState>(BOOST);
+const deleteBoosts = deleteFrom("player_boosts", "project_id uuid p, player_id uuid i, id uuid k");
+const insertBoosts = insertInto("player_boosts", `project_id uuid p, player_id uuid i, ${BOOST}`, {
+  key: "project_id, player_id, id",
+  set: "factor, starts_at, expires_at, uses_left",
+});
 
 /** Boosts of a single player. Expired ones are deleted. */
 export const boosts: PlayerPart = {
@@ -288,15 +326,12 @@ export const boosts: PlayerPart = {
       {
         name: "fg",
         rows: changed.flatMap(({ place, value }) => (value === undefined ? [place] : [])),
-        write: deleteFrom("player_boosts", "project_id uuid p, player_id uuid i, id uuid k"),
+        write: deleteBoosts,
       },
       {
         name: "f",
         rows: changed.flatMap(({ place, value }) => (value === undefined ? [] : [{ ...place, ...value }])),
-        write: insertInto("player_boosts", `project_id uuid p, player_id uuid i, ${BOOST}`, {
-          key: "project_id, player_id, id",
-          set: "factor, starts_at, expires_at, uses_left",
-        }),
+        write: insertBoosts,
       },
     ];
   },
@@ -326,6 +361,19 @@ export const docPart: PlayerPart = {
   ],
 };
 
+const deleteSegments = deleteFrom(
+  "player_segments",
+  "project_id uuid p, player_id uuid i, segment_key text k",
+);
+const insertSegments = insertInto(
+  "player_segments",
+  "project_id uuid p, player_id uuid i, segment_key text k, entered_at ms x",
+  {
+    key: "project_id, player_id, segment_key",
+    where: "player_segments.entered_at <> excluded.entered_at",
+  },
+);
+
 /** Segment memberships. */
 export const segments: PlayerPart = {
   tag: "x",
@@ -337,49 +385,21 @@ export const segments: PlayerPart = {
   arms: (players) => {
     const changed = changesOf<number>(players, "segments").map(({ place, value: x }) => ({ ...place, x }));
     return [
-      {
-        name: "xg",
-        rows: changed.filter(({ x }) => x === undefined),
-        write: deleteFrom("player_segments", "project_id uuid p, player_id uuid i, segment_key text k"),
-      },
-      {
-        name: "x",
-        rows: changed.filter(({ x }) => x !== undefined),
-        write: insertInto(
-          "player_segments",
-          "project_id uuid p, player_id uuid i, segment_key text k, entered_at ms x",
-          {
-            key: "project_id, player_id, segment_key",
-            where: "player_segments.entered_at <> excluded.entered_at",
-          },
-        ),
-      },
+      { name: "xg", rows: changed.filter(({ x }) => x === undefined), write: deleteSegments },
+      { name: "x", rows: changed.filter(({ x }) => x !== undefined), write: insertSegments },
     ];
   },
 };
 
 const STREAK = "current int, longest int, freezes int, deadline_at ms deadlineMs, doc jsonb";
-const streakRows = loadedBy<StreakState>(STREAK);
-
 /** Streaks of a player. `due_at` is when the sweeper must look at it (economy/streaks/player-streaks.ts). */
-export const streaks: PlayerPart = {
+export const streaks = heldRows<StreakState>({
   tag: "s",
   isNeeded: (plan) => plan.streaks.size > 0,
-  load: () => sql`
-    select 's', r.n, s.streak_key, ${streakRows.json}
-    ${rowsOfPlayer("player_streaks", "streak_key, current, longest, freezes, deadline_at, doc")}`,
-  read: (player, key, value) => void player.streaks.set(key, streakRows.rowOf(value)),
-  arms: (players) => [
-    {
-      name: "s",
-      rows: changesOf<StreakState>(players, "streaks").map(({ place, value }) => {
-        return { ...place, ...value!, dueMs: value!.doc["dueMs"] ?? null };
-      }),
-      write: insertInto(
-        "player_streaks",
-        `project_id uuid p, player_id uuid i, streak_key text k, ${STREAK}, due_at ms dueMs, updated_at now`,
-        { key: "project_id, player_id, streak_key" },
-      ),
-    },
-  ],
-};
+  name: "streaks",
+  table: "player_streaks",
+  key: "streak_key",
+  columns: STREAK,
+  written: `${STREAK}, due_at ms dueMs`,
+  rowOf: (streak, place) => ({ ...place, ...streak, dueMs: streak.doc["dueMs"] ?? null }),
+});

@@ -2,78 +2,38 @@ import { sql } from "kysely";
 import type { AdventureRow } from "../../evaluation/adventures/row.ts";
 import type { BadgeState, PlayerState, QuestState } from "../../evaluation/player-state.ts";
 import { dueOf, type QuestRow } from "../../evaluation/quests/row.ts";
-import { changesOf, dueAt, insertInto, loadedBy, type PlayerPart } from "./part.ts";
-
-/** Adventures of a project, archived ones included. */
-const ADVENTURES_HELD_MAX = 1_000;
-const ADVENTURE = `id uuid, adventure_version int version, state text, points numeric, started_at ms startedMs,
-  completed_at ms completedMs, claimed_at ms claimedMs, premium_at ms premiumMs, due_at ms dueMs, doc jsonb`;
-const adventureRows = loadedBy<AdventureRow & { doc: Partial<AdventureRow> }>(ADVENTURE);
-
-const changedAdventures = (players: readonly PlayerState[]) =>
-  changesOf<AdventureRow>(players, "adventures").flatMap(({ place, value: row }) => {
-    if (!row?.isChanged) return [];
-    const { isChanged: _flag, items, unlocked, tiers, isAuto, again, ...columns } = row;
-    return [{ ...place, ...columns, doc: { items, unlocked, tiers, isAuto, again } }];
-  });
+import { changesOf, dueAt, heldRows, insertInto, loadedBy, type PlayerPart, rowsOfPlayer } from "./part.ts";
 
 /** Adventures that a player has joined, or has premium of. */
-export const adventures: PlayerPart = {
+export const adventures = heldRows<AdventureRow, AdventureRow & { doc: Partial<AdventureRow> }>({
   tag: "av",
   isNeeded: (plan) => plan.adventures.byKey.size > 0,
-  load: () => sql`
-    select 'av', r.n, s.adventure_key, ${adventureRows.json}
-    from r cross join lateral (
-      select * from player_adventures s
-      where s.project_id = r.p and s.player_id = r.i limit ${ADVENTURES_HELD_MAX}) s`,
-  read: (player, key, value) => {
-    const { doc, ...columns } = adventureRows.rowOf(value);
-    player.adventures.set(key, { ...columns, ...doc });
-  },
-  arms: (players) => [
-    {
-      name: "av",
-      rows: changedAdventures(players),
-      write: insertInto(
-        "player_adventures",
-        `project_id uuid p, player_id uuid i, adventure_key text k, ${ADVENTURE}, updated_at now`,
-        { key: "project_id, player_id, adventure_key" },
-      ),
-    },
-  ],
-};
+  name: "adventures",
+  table: "player_adventures",
+  key: "adventure_key",
+  columns: `id uuid, adventure_version int version, state text, points numeric, started_at ms startedMs,
+    completed_at ms completedMs, claimed_at ms claimedMs, premium_at ms premiumMs, due_at ms dueMs, doc jsonb`,
+  holdingOf: ({ doc, ...columns }) => ({ ...columns, ...doc }),
+  rowOf: ({ isChanged, items, unlocked, tiers, isAuto, again, ...columns }, place) =>
+    isChanged ? { ...place, ...columns, doc: { items, unlocked, tiers, isAuto, again } } : undefined,
+});
 
 /**
  * Maximum badges of a project including archived ones: a held badge that is not loaded would be awarded
  * again.
  */
 const BADGES_HELD_MAX = 10_000;
-const BADGE = `tier int, progress float8, times_awarded int, serial_no bigint, first_earned_at ms firstEarnedMs,
-  last_earned_at ms lastEarnedMs, revoked_at ms revokedMs`;
-const badgeRows = loadedBy<BadgeState>(BADGE);
-
 /** Badges held and in progress. */
-export const badges: PlayerPart = {
+export const badges = heldRows<BadgeState>({
   tag: "g",
   isNeeded: (plan) => plan.badges.size > 0,
-  load: () => sql`
-    select 'g', r.n, s.badge_key, ${badgeRows.json}
-    from r cross join lateral (
-      select * from player_badges s where s.project_id = r.p and s.player_id = r.i
-      limit ${BADGES_HELD_MAX}) s`,
-  read: (player, key, value) => void player.badges.set(key, badgeRows.rowOf(value)),
-  arms: (players) => [
-    {
-      name: "g",
-      rows: changesOf<BadgeState>(players, "badges").map(({ place, value }) => ({ ...place, ...value! })),
-      write: insertInto(
-        "player_badges",
-        `project_id uuid p, player_id uuid i, badge_key text k, ${BADGE}, updated_at now`,
-        { key: "project_id, player_id, badge_key" },
-      ),
-    },
-  ],
-};
+  name: "badges",
+  table: "player_badges",
+  key: "badge_key",
+  columns: `tier int, progress float8, times_awarded int, serial_no bigint, first_earned_at ms firstEarnedMs,
+    last_earned_at ms lastEarnedMs, revoked_at ms revokedMs`,
+  rest: `limit ${BADGES_HELD_MAX}`,
+});
 
 /** Quests of a project including archived ones, and earlier cycles whose rewards wait. */
 const HELD_MAX = 10_000;
@@ -127,15 +87,20 @@ const changedRows = (players: readonly PlayerState[]) =>
       }),
   );
 
+const insertCycles = insertInto(
+  "player_quests",
+  `project_id uuid p, player_id uuid i, quest_key text k, ${CYCLE}, is_latest boolean, is_live boolean,
+  updated_at now`,
+  { key: "project_id, player_id, quest_key, cycle_key" },
+);
+
 /** Quests of a player: of each the latest cycle, and earlier ones whose rewards wait to be claimed. */
 export const quests: PlayerPart = {
   tag: "qu",
   isNeeded: (plan) => plan.quests.byKey.size > 0,
   load: () => sql`
     select 'qu', r.n, s.quest_key, json_build_array(s.is_latest, ${QUEST_ROW_JSON})
-    from r cross join lateral (
-      select * from player_quests s
-      where s.project_id = r.p and s.player_id = r.i and s.is_live limit ${HELD_MAX}) s`,
+    ${rowsOfPlayer("player_quests", "*", `and s.is_live limit ${HELD_MAX}`)}`,
   read: ({ quests: held }, key, value) => {
     const [isLatest, loaded] = value as [boolean, unknown];
     held.set(key, withCycle(held.get(key), { row: readQuestRow(loaded), isLatest }));
@@ -153,15 +118,6 @@ export const quests: PlayerPart = {
         where t.project_id = x.p and t.player_id = x.i and t.quest_key || '' = x.k
           and t.cycle_key = x."cycleKey"`,
     },
-    {
-      name: "qu",
-      rows: changedRows(players),
-      write: insertInto(
-        "player_quests",
-        `project_id uuid p, player_id uuid i, quest_key text k, ${CYCLE}, is_latest boolean, is_live boolean,
-        updated_at now`,
-        { key: "project_id, player_id, quest_key, cycle_key" },
-      ),
-    },
+    { name: "qu", rows: changedRows(players), write: insertCycles },
   ],
 };

@@ -7,6 +7,7 @@ import { grantXp, XP_MAX } from "../../evaluation/xp/xp.ts";
 import { conflict, type DomainError, invalid, notFound } from "../../kernel/errors.ts";
 import type { Cause } from "../../kernel/events/events.ts";
 import { isId, newId } from "../../kernel/ids.ts";
+import { definedOf } from "../../kernel/json.ts";
 import { Apart, type Outcome, together } from "../../kernel/together.ts";
 import type { Work } from "../../kernel/work.ts";
 import { unknownPlayer } from "../../players/player-refs.ts";
@@ -257,9 +258,6 @@ const upserterOf = ({ open, settle }: GroupChange, { made, before }: UpsertParts
   };
   return { one, columns };
 };
-
-const definedOf = (profile: PlayerProfile): PlayerProfile =>
-  Object.fromEntries(Object.entries(profile).filter(([, value]) => value !== undefined));
 
 export type { PlayerProfile } from "../../players/profile.ts";
 

@@ -12,7 +12,7 @@ import { unknownPlayer } from "../../players/player-refs.ts";
 import { Player, type PlayerStatus } from "../../players/player.ts";
 import type { PlayerKey } from "../change.ts";
 import { loadStates } from "../load-states.ts";
-import { emptyHoldings } from "../load.ts";
+import { stateOfPlayer } from "../load.ts";
 import { knownPlan, projectPlans, readPlan } from "../plan.ts";
 import { balances, dueLots, lots, type PlayerPart } from "../parts/part.ts";
 
@@ -41,38 +41,6 @@ export type ShownPlayer = {
   createdAt: string;
   updatedAt: string;
 };
-
-const orNull = <T>(value: T | null | undefined): T | null => value ?? null;
-
-/** Converts a player, read without a lock, to evaluation's state with no holdings loaded. */
-export const stateOfPlayer = (player: Player): PlayerState => ({
-  id: player.id,
-  projectId: player.projectId,
-  externalUserId: player.externalUserId,
-  displayName: orNull(player.displayName),
-  status: player.status,
-  xp: player.xp,
-  level: player.level,
-  seq: player.seq,
-  ledgerSeq: player.ledgerSeq,
-  ledgerHash: orNull(player.ledgerHash),
-  lives: {
-    count: orNull(player.lives),
-    anchorMs: player.livesAnchorAt?.getTime() ?? null,
-    unlimitedUntilMs: player.livesUnlimitedUntil?.getTime() ?? null,
-  },
-  zoneChangedMs: player.zoneChangedAt?.getTime() ?? null,
-  timezone: orNull(player.timezone),
-  locale: orNull(player.locale),
-  country: orNull(player.country),
-  attributes: player.attributes,
-  tags: player.tags,
-  createdAt: player.createdAt,
-  firstSeenAt: orNull(player.firstSeenAt),
-  lastSeenAt: orNull(player.lastSeenAt),
-  activeMonth: null,
-  ...emptyHoldings(),
-});
 
 /** Converts players of one project, with their holdings, to the API representation: constant statements. */
 export const showPlayers = async (
@@ -137,12 +105,9 @@ type PlayerRead = { player: Player; state: PlayerState; plan: ProjectPlan; now: 
 /** Lots to read: the sums of those that are over (to show balances), or each. */
 type Lots = "DUE" | "EACH";
 
-/** A row of PLAYER_HOLDINGS: a player with balances and lots, or nulls. */
-export type PlayerRow = Record<string, unknown> & {
-  id: string | null;
-  balances: Record<string, unknown> | null;
-  lots: [key: string, value: unknown][] | null;
-};
+type Holdings = { balances: Record<string, unknown> | null; lots: [key: string, value: unknown][] | null };
+/** A row of PLAYER_COLUMNS and PLAYER_HOLDINGS: a player with balances and lots, or nulls. */
+export type PlayerRow = (Player | { id: null }) & Holdings;
 type Row = PlayerRow & { config_version: number };
 
 /** Rows of one player, by primary key: the limits keep the planner from reading more. */
@@ -171,9 +136,12 @@ const LOTS: Readonly<Record<Lots, string>> = {
 
 /** The columns of a player beside the id. */
 export const PLAYER_COLUMNS = `
-  external_user_id, display_name, avatar_url, status, xp, level, timezone, locale, country, attributes,
-  metadata, to_jsonb(tags) as tags, seq, ledger_seq, ledger_hash, lives, lives_anchor_at,
-  lives_unlimited_until, zone_changed_at, first_seen_at, last_seen_at, merged_into, deleted_at, created_at, updated_at`;
+  project_id as "projectId", external_user_id as "externalUserId", display_name as "displayName",
+  avatar_url as "avatarUrl", status, xp, level, timezone, locale, country, attributes, metadata,
+  to_jsonb(tags) as tags, seq, ledger_seq as "ledgerSeq", ledger_hash as "ledgerHash", lives,
+  lives_anchor_at as "livesAnchorAt", lives_unlimited_until as "livesUnlimitedUntil",
+  zone_changed_at as "zoneChangedAt", first_seen_at as "firstSeenAt", last_seen_at as "lastSeenAt",
+  merged_into as "mergedInto", deleted_at as "deletedAt", created_at as "createdAt", updated_at as "updatedAt"`;
 
 /** What a player `p` of the project $1 has at the time $3, for `playerReadOf`. */
 export const PLAYER_HOLDINGS = `(${BALANCES}) as balances, (${LOTS.DUE}) as lots`;
@@ -200,36 +168,6 @@ const TEXTS = {
   },
 };
 
-const playerOf = (projectId: string, row: PlayerRow): Player => ({
-  projectId,
-  id: row.id!,
-  externalUserId: row["external_user_id"] as string,
-  displayName: row["display_name"] as string | null,
-  avatarUrl: row["avatar_url"] as string | null,
-  status: row["status"] as Player["status"],
-  xp: row["xp"] as number,
-  level: row["level"] as number,
-  timezone: row["timezone"] as string | null,
-  locale: row["locale"] as string | null,
-  country: row["country"] as string | null,
-  attributes: row["attributes"] as Player["attributes"],
-  metadata: row["metadata"] as Player["metadata"],
-  tags: row["tags"] as string[],
-  seq: row["seq"] as number,
-  ledgerSeq: row["ledger_seq"] as number,
-  ledgerHash: row["ledger_hash"] as string | null,
-  lives: row["lives"] as number | null,
-  livesAnchorAt: row["lives_anchor_at"] as Date | null,
-  livesUnlimitedUntil: row["lives_unlimited_until"] as Date | null,
-  zoneChangedAt: row["zone_changed_at"] as Date | null,
-  firstSeenAt: row["first_seen_at"] as Date | null,
-  lastSeenAt: row["last_seen_at"] as Date | null,
-  mergedInto: row["merged_into"] as string | null,
-  deletedAt: row["deleted_at"] as Date | null,
-  createdAt: row["created_at"] as Date,
-  updatedAt: row["updated_at"] as Date,
-});
-
 type PlayerQuery = { projectId: string; ref: string; now: Date; lots: Lots };
 
 /**
@@ -250,49 +188,40 @@ export const readPlayer = async (
   const [row] = await read<Row>({ text, values });
   if (!row || row.id === null) throw unknownPlayer(ref);
   if (row.config_version !== plan.configVersion) return undefined;
-  const player = playerOf(projectId, row);
-  return { player, state: stateOf(player, row, of === "DUE" ? dueLots(now) : lots), plan, now };
+  return { player: row, state: stateWith(row, of === "DUE" ? dueLots(now) : lots), plan, now };
 };
 
 /** Returns the player of a row with PLAYER_HOLDINGS; undefined for one without a player. */
 export const playerReadOf = (plan: ProjectPlan, row: PlayerRow, now: Date): PlayerRead | undefined => {
   if (row.id === null) return undefined;
-  const player = playerOf(plan.projectId, row);
-  return { player, state: stateOf(player, row, dueLots(now)), plan, now };
+  return { player: row, state: stateWith(row, dueLots(now)), plan, now };
 };
 
-const stateOf = (player: Player, row: PlayerRow, lotsPart: PlayerPart): PlayerState => {
-  const state = stateOfPlayer(player);
+const stateWith = (row: Player & Holdings, lotsPart: PlayerPart): PlayerState => {
+  const state = stateOfPlayer(row);
   for (const [key, value] of Object.entries(row.balances ?? {})) balances.read(state, key, value);
   for (const [key, value] of row.lots ?? []) lotsPart.read(state, key, value);
   return state;
 };
 
-/** Reads players as they are now in the transaction, detached from its unit of work. */
-const readAgain = async ({ em }: Work, keys: readonly PlayerKey[]): Promise<Map<string, Player>> => {
-  const where = { projectId: keys[0]!.projectId, id: { $in: [...new Set(keys.map(({ id }) => id))] } };
-  const players = await em.find(Player, where, { disableIdentityMap: true });
-  return new Map(players.map((player) => [player.id, player]));
-};
+/** Reads players as they are now in the transaction, detached from its unit of work, and converts them. */
+const changedAs = <T extends { id: string }>(
+  convert: (work: Work, projectId: string, players: readonly Player[]) => Promise<readonly T[]>,
+) =>
+  together({
+    phase: "SHOW",
+    isWrite: false,
+    run: async (work, keys: readonly PlayerKey[]) => {
+      const { projectId } = keys[0]!;
+      const where = { projectId, id: { $in: [...new Set(keys.map(({ id }) => id))] } };
+      const players = await work.em.find(Player, where, { disableIdentityMap: true });
+      const byId = new Map((await convert(work, projectId, players)).map((one) => [one.id, one]));
+      return keys.map(({ id }) => ({ value: byId.get(id)! }));
+    },
+  });
 
 /** Returns a player after a change in this transaction, as the API shows players. */
-export const showChanged = together({
-  phase: "SHOW",
-  isWrite: false,
-  run: async (work, keys: readonly PlayerKey[]) => {
-    const players = await readAgain(work, keys);
-    const shown = await showPlayers(work, keys[0]!.projectId, [...players.values()]);
-    const byId = new Map<string, ShownPlayer>(shown.map((one) => [one.id, one]));
-    return keys.map(({ id }) => ({ value: byId.get(id)! }));
-  },
-});
+export const showChanged = changedAs(showPlayers);
 
 /** Returns a player after a change in this transaction. */
-export const readChanged = together({
-  phase: "SHOW",
-  isWrite: false,
-  run: async (work, keys: readonly PlayerKey[]) => {
-    const players = await readAgain(work, keys);
-    return keys.map(({ id }) => ({ value: players.get(id)! }));
-  },
-});
+export const readChanged = changedAs(async (_work, _projectId, players) => players);

@@ -5,7 +5,7 @@ import type { PlayerState } from "../../evaluation/player-state.ts";
 import type { ProjectPlan } from "../../evaluation/project-plan.ts";
 import { compileRules } from "../../evaluation/running/compile.ts";
 import { DESIGNERS } from "../../kernel/caller.ts";
-import { invalid, notFound } from "../../kernel/errors.ts";
+import { notFound } from "../../kernel/errors.ts";
 import { fnv1a, NIL_ID } from "../../kernel/ids.ts";
 import { IsoTime } from "../../kernel/iso-time.ts";
 import { nextSlice, Pace } from "../../kernel/slices.ts";
@@ -15,6 +15,7 @@ import { loadPage } from "../../progression/load-states.ts";
 import { readPlayersPage } from "../../progression/load.ts";
 import { loadPlan } from "../../progression/plan.ts";
 import {
+  checkSpan,
   HISTORY_PAGE,
   type HistoryEvent,
   type HistorySpan,
@@ -84,12 +85,8 @@ class Histories {
     // The embedded database answers without returning to the event loop.
     await nextSlice();
     const rows = await readHistories(this.#work, projectId, players, { ...span, limit });
-    this.#read = new Map();
-    for (const { place: at, event } of rows) {
-      const events = this.#read.get(place + at);
-      if (events) events.push(event);
-      else this.#read.set(place + at, [event]);
-    }
+    const byPlayer = Map.groupBy(rows, (row) => place + row.place);
+    this.#read = new Map([...byPlayer].map(([at, own]) => [at, own.map(({ event }) => event)]));
     const last = rows.length < limit ? undefined : rows.at(-1)!;
     this.#next = place + (last?.place ?? players.length);
     this.#after = last?.event.id ?? NIL_ID;
@@ -111,7 +108,6 @@ const STEP_MS = 2_000;
 const PLAYER_STEPS_MAX = 5_000_000;
 /** Maximum number of events per player; of more, the first ones of the span are used. */
 const PLAYER_EVENTS_MAX = 20_000;
-const DAY_MS = 86_400_000;
 
 /** Limited to what the database can compare, and to the age that an event can have. */
 const Time = IsoTime.refine(
@@ -158,10 +154,7 @@ export const backtestParams = async (
   { from, to, sampleRate, version }: BacktestRequest,
 ): Promise<Params> => {
   const rule = await findRule(work, projectId, ref);
-  const spanMs = Date.parse(to) - Date.parse(from);
-  if (spanMs <= 0) throw invalid("from", "must be before `to`");
-  if (spanMs > BACKTEST_DAYS_MAX * DAY_MS)
-    throw invalid("from", `may be at most ${BACKTEST_DAYS_MAX} days before \`to\``);
+  checkSpan(Date.parse(from), Date.parse(to), BACKTEST_DAYS_MAX);
   const document = version === undefined ? rule.draft : (await findVersion(work, rule, version)).definition;
   const parsed = StoredRule.safeParse(document);
   if (!parsed.success) throw refusal(problemsOf(parsed.error));
@@ -200,6 +193,7 @@ export const backtest = jobKind({
   params: Params,
   step: async (work, { projectId, params, state }) => {
     const { after, looked, ...rest } = State.parse(state);
+    const { definition: _definition, ...about } = params;
     const plan = await planOf(work, projectId, params);
     if (!plan) throw notFound("project");
     const total = rest.total ?? (await countRows(work, sql`players where project_id = ${projectId}`)).total;
@@ -214,22 +208,13 @@ export const backtest = jobKind({
     for (let pages = 0; pages < PAGES_AT_ONCE && !isOver(pass); pages++) {
       await nextSlice();
       const page = await readPlayersPage(work, projectId, at, PLAYERS_AT_ONCE);
-      if (page.length === 0) return { result: { ...about(params), ...resultOf(run) } };
+      if (page.length === 0) return { result: { ...about, ...resultOf(run) } };
       const done = await replayPlayers(work, pass, page);
       at = { after: page[done - 1]!.id, looked: at.looked + done };
     }
     const next = { ...at, total, replay: run.end() };
     return { state: next, progress: (100 * next.looked) / Math.max(total, next.looked) };
   },
-});
-
-const about = ({ ruleId, ruleKey, version, from, to, sampleRate }: Params) => ({
-  ruleId,
-  ruleKey,
-  version,
-  from,
-  to,
-  sampleRate,
 });
 
 /** A project with this rule as its only one; boards, which a rule can only read, stay unchanged. */

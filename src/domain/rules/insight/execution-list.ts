@@ -10,6 +10,7 @@ import { invalid } from "../../kernel/errors.ts";
 import { DERIVED_EVENT_TYPES, TRACKED_OWN_TYPES } from "../../kernel/events/event-types.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { isId } from "../../kernel/ids.ts";
+import { type RowOf, shownRow } from "../../kernel/json.ts";
 import { PAGE_BYTES_MAX } from "../../kernel/paging.ts";
 import type { Work } from "../../kernel/work.ts";
 import { getPlayer } from "../../progression/players/players.ts";
@@ -188,19 +189,6 @@ type ListExecutions = {
   to?: Date | undefined;
 };
 
-type Row = {
-  id: string;
-  rule_version: number;
-  player_id: string;
-  external_user_id: string | null;
-  event_id: string;
-  depth: number;
-  mode: ExecutionMode;
-  effects: { type: string; data: Json }[] | null;
-  reverted_at: Date | null;
-  created_at: Date;
-};
-
 const filterOf = async (
   work: Work,
   projectId: string,
@@ -235,11 +223,10 @@ export const listExecutions = async (
 ): Promise<{ executions: Execution[]; nextCursor: string | null }> => {
   const rule = await findRule(work, projectId, ref);
   const filter = await filterOf(work, projectId, query);
-  const result = await sql<Row & { found: number }>`
+  const result = await sql<RowOf<Execution> & { found: number }>`
     with page as materialized (
-    select x.id, x.rule_version, x.player_id, p.external_user_id, x.event_id, x.depth, x.mode,
-      x.reverted_at, x.created_at,
-      case when x.mode = 'LIVE' then coalesce(o.effects, '[]') else x.effects end as effects
+    select x.*, p.external_user_id,
+      case when x.mode = 'LIVE' then coalesce(o.effects, '[]') else x.effects end as shown
     from (
       select * from rule_executions x
       where x.project_id = ${projectId} and x.rule_id = ${rule.id} and ${filter}
@@ -252,26 +239,15 @@ export const listExecutions = async (
         where e.project_id = x.project_id and e.event_id = x.event_id and e.player_id = x.player_id
           and e.data->'cause'->>'ruleId' = ${rule.id}
         order by player_seq limit ${EFFECTS_MAX}) e) o on x.mode = 'LIVE'),
-    sized as (select *, coalesce(octet_length(effects::text), 0) as bytes from page),
+    sized as (select *, coalesce(octet_length(shown::text), 0) as bytes from page),
     summed as (select *, sum(bytes) over (order by id desc) as upto, count(*) over () as found,
       row_number() over (order by id desc) as nth from sized)
-    select * from summed where upto <= ${PAGE_BYTES_MAX} or nth = 1 order by id desc`.execute(work.db);
+    select id, rule_id as "ruleId", rule_version as "ruleVersion", player_id as "playerId",
+      external_user_id as "externalUserId", event_id as "eventId", depth, mode, shown as effects,
+      reverted_at as "revertedAt", created_at as "createdAt", found
+    from summed where upto <= ${PAGE_BYTES_MAX} or nth = 1 order by id desc`.execute(work.db);
   const rows = result.rows.slice(0, query.limit);
   const hasMore = (result.rows[0]?.found ?? 0) > rows.length;
   const nextCursor = hasMore ? rows.at(-1)!.id : null;
-  return { executions: rows.map((row) => show(rule.id, row)), nextCursor };
+  return { executions: rows.map(({ found: _found, ...row }) => shownRow<Execution>(row)), nextCursor };
 };
-
-const show = (ruleId: string, row: Row): Execution => ({
-  id: row.id,
-  ruleId,
-  ruleVersion: row.rule_version,
-  playerId: row.player_id,
-  externalUserId: row.external_user_id,
-  eventId: row.event_id,
-  depth: row.depth,
-  mode: row.mode,
-  effects: row.effects,
-  revertedAt: row.reverted_at?.toISOString() ?? null,
-  createdAt: row.created_at.toISOString(),
-});

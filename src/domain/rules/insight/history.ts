@@ -5,12 +5,21 @@ import { evaluateEvent, noEffects, openTurn } from "../../evaluation/evaluate.ts
 import { EventCost } from "../../evaluation/event-cost.ts";
 import type { PlayerState } from "../../evaluation/player-state.ts";
 import type { ProjectPlan } from "../../evaluation/project-plan.ts";
-import { assetName, type Histogram } from "../../evaluation/running/stats.ts";
+import { add, assetName } from "../../evaluation/running/stats.ts";
 import { createSharedCounters, type SharedCounters } from "../../evaluation/shared-counters.ts";
 import { createTrace, type EventTrace, failingLeaf, truncateTrace } from "../../evaluation/trace/trace.ts";
+import { invalid } from "../../kernel/errors.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { NIL_ID } from "../../kernel/ids.ts";
 import type { Work } from "../../kernel/work.ts";
+
+export const DAY_MS = 86_400_000;
+
+/** @throws DomainError VALIDATION_ERROR for a span in which nothing lies, or of more than `daysMax` days */
+export const checkSpan = (fromMs: number, toMs: number, daysMax: number): void => {
+  if (fromMs >= toMs) throw invalid("from", "must be before `to`");
+  if (toMs - fromMs > daysMax * DAY_MS) throw invalid("from", `may be at most ${daysMax} days before \`to\``);
+};
 
 /** A processed tracked event of a player; `at` is the time used by evaluation, no later than its arrival. */
 export type HistoryEvent = { id: string; type: string; at: number; properties: Json };
@@ -137,48 +146,31 @@ const SAMPLE_MAX_CHARACTERS = 8_192;
 const TOP_CONDITIONS = 10;
 const DAY_LENGTH = "2026-01-31".length;
 
-const Counts = z.record(z.string(), z.number());
+const Count = z.number().default(0);
+const Counts = z.record(z.string(), z.number()).default(() => ({}));
 
 /** Progress of a replay, as a job stores it between its steps. */
 export const ReplayState = z.object({
-  events: z.number(),
-  failed: z.number(),
-  players: z.number(),
-  playersReached: z.number(),
-  playersCut: z.number(),
-  evaluated: z.number(),
-  fired: z.number(),
+  events: Count,
+  failed: Count,
+  players: Count,
+  playersReached: Count,
+  playersCut: Count,
+  evaluated: Count,
+  fired: Count,
   /** Actions on other players or for later times, which are not followed. */
-  sent: z.number(),
+  sent: Count,
   reasons: Counts,
   leafFails: Counts,
   cost: Counts,
-  days: z.record(z.string(), z.object({ evaluated: z.number(), fired: z.number(), cost: Counts })),
-  shared: z.array(
-    z.object({ s: z.string(), w: z.number(), u: z.number(), t: z.array(z.number()).nullable() }),
-  ),
-  fires: z.array(z.unknown()),
-  misses: z.array(z.unknown()),
+  days: z.record(z.string(), z.object({ evaluated: Count, fired: Count, cost: Counts })).default(() => ({})),
+  shared: z
+    .array(z.object({ s: z.string(), w: z.number(), u: z.number(), t: z.array(z.number()).nullable() }))
+    .default(() => []),
+  fires: z.array(z.unknown()).default(() => []),
+  misses: z.array(z.unknown()).default(() => []),
 });
 export type ReplayState = z.output<typeof ReplayState>;
-
-const nothing = (): ReplayState => ({
-  events: 0,
-  failed: 0,
-  players: 0,
-  playersReached: 0,
-  playersCut: 0,
-  evaluated: 0,
-  fired: 0,
-  sent: 0,
-  reasons: {},
-  leafFails: {},
-  cost: {},
-  days: {},
-  shared: [],
-  fires: [],
-  misses: [],
-});
 
 type ReplayedPlayer = {
   state: PlayerState;
@@ -205,7 +197,7 @@ const counterOf = ({ projectId }: ProjectPlan, { s: scope, w: windowNo }: Replay
 
 /** Continues a replay, or begins one. Limits over all players continue where they were. */
 export const startOf = (plan: ProjectPlan, before: ReplayState | undefined): Replay => {
-  const state = before ?? nothing();
+  const state = before ?? ReplayState.parse({});
   const shared = createSharedCounters("FROM_ZERO");
   for (const counter of state.shared) {
     if (counter.u > 0) shared.add(counterOf(plan, counter), counter.u);
@@ -272,29 +264,25 @@ const dayOf = (state: ReplayState, at: number) => {
   return (state.days[name] ??= { evaluated: 0, fired: 0, cost: {} });
 };
 
-const bump = (histogram: Histogram, name: string, n = 1): void => {
-  histogram[name] = (histogram[name] ?? 0) + n;
-};
-
 /** @returns whether the rule fired */
 const addUp = (state: ReplayState, { trace, effects, at }: Evaluated): boolean => {
   const rules = rulesIn(trace);
   if (rules.length === 0) return false;
   const day = dayOf(state, at);
   for (const { reason, fired, conditions } of rules) {
-    bump(state.reasons, reason);
+    add(state.reasons, reason, 1);
     state.evaluated++;
     day.evaluated++;
     const leaf = conditions && reason === "CONDITIONS_NOT_MET" ? failingLeaf(conditions) : undefined;
-    if (leaf !== undefined) bump(state.leafFails, leaf);
+    if (leaf !== undefined) add(state.leafFails, leaf, 1);
     if (!fired) continue;
     state.fired++;
     day.fired++;
   }
   for (const { cause, asset, currencyKey, amount } of effects.ledger) {
     if (cause.kind !== "RULE") continue;
-    bump(state.cost, assetName(asset, currencyKey), amount);
-    bump(day.cost, assetName(asset, currencyKey), amount);
+    add(state.cost, assetName(asset, currencyKey), amount);
+    add(day.cost, assetName(asset, currencyKey), amount);
   }
   state.sent += effects.spawned.length;
   const hasFired = rules.some(({ fired }) => fired);

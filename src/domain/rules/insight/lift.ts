@@ -6,13 +6,13 @@ import {
   noCounts,
   percentile,
 } from "../../evaluation/running/stats.ts";
-import { invalid } from "../../kernel/errors.ts";
+
 import { type Interval, type Share, shareDifference } from "../../kernel/intervals.ts";
 import type { Work } from "../../kernel/work.ts";
 import { findRule } from "../rules.ts";
+import { checkSpan, DAY_MS } from "./history.ts";
 
 const HOUR_MS = 3_600_000;
-const REPORT_DAY_MS = 24 * HOUR_MS;
 /** Default span in days, without a `from`. */
 const REPORT_DAYS_DEFAULT = 7;
 /** Rows are stored per hour; this many days of them are added up for one response. */
@@ -32,15 +32,7 @@ type SampledStats = {
   p99Micros: number | null;
 };
 
-type StatsBucket = {
-  from: string;
-  to: string;
-  evaluated: number;
-  fired: number;
-  reasons: Histogram;
-  cost: Histogram;
-  sampled: SampledStats;
-};
+type StatsBucket = Omit<Counts, "leafFails" | "micros"> & { from: string; to: string; sampled: SampledStats };
 
 type RuleStatsReport = {
   ruleId: string;
@@ -52,37 +44,15 @@ type RuleStatsReport = {
   buckets: StatsBucket[];
 };
 
-type StatsRow = {
-  hour: Date;
-  evaluated: number;
-  fired: number;
-  reasons: Histogram;
-  leaf_fails: Histogram;
-  cost: Histogram;
-  micros: Histogram;
-};
-
-const countsOf = (row: StatsRow): Counts => ({
-  evaluated: row.evaluated,
-  fired: row.fired,
-  reasons: row.reasons,
-  leafFails: row.leaf_fails,
-  cost: row.cost,
-  micros: row.micros,
-});
-
-const show = (counts: Counts, fromMs: number, toMs: number): StatsBucket => ({
+const show = ({ leafFails, micros, ...counts }: Counts, fromMs: number, toMs: number): StatsBucket => ({
   from: new Date(fromMs).toISOString(),
   to: new Date(toMs).toISOString(),
-  evaluated: counts.evaluated,
-  fired: counts.fired,
-  reasons: counts.reasons,
-  cost: counts.cost,
+  ...counts,
   sampled: {
-    evaluations: Object.values(counts.micros).reduce((sum, n) => sum + n, 0),
-    failingConditions: counts.leafFails,
-    p50Micros: percentile(counts.micros, 0.5),
-    p99Micros: percentile(counts.micros, 0.99),
+    evaluations: Object.values(micros).reduce((sum, n) => sum + n, 0),
+    failingConditions: leafFails,
+    p50Micros: percentile(micros, 0.5),
+    p99Micros: percentile(micros, 0.99),
   },
 });
 
@@ -91,10 +61,8 @@ type StatsQuery = { from?: Date | undefined; to?: Date | undefined; interval: St
 /** Returns the whole hours (UTC) that contain the span. @throws DomainError VALIDATION_ERROR */
 const spanOf = ({ now }: Work, { from, to }: StatsQuery): { fromMs: number; toMs: number } => {
   const end = to?.getTime() ?? now.getTime();
-  const start = from?.getTime() ?? end - REPORT_DAYS_DEFAULT * REPORT_DAY_MS;
-  if (start >= end) throw invalid("from", "must be before `to`");
-  if (end - start > STATS_DAYS_MAX * REPORT_DAY_MS)
-    throw invalid("from", `may be at most ${STATS_DAYS_MAX} days before \`to\``);
+  const start = from?.getTime() ?? end - REPORT_DAYS_DEFAULT * DAY_MS;
+  checkSpan(start, end, STATS_DAYS_MAX);
   return { fromMs: Math.floor(start / HOUR_MS) * HOUR_MS, toMs: Math.ceil(end / HOUR_MS) * HOUR_MS };
 };
 
@@ -110,22 +78,21 @@ export const reportStats = async (
 ): Promise<RuleStatsReport> => {
   const rule = await findRule(work, projectId, ref);
   const { fromMs, toMs } = spanOf(work, query);
-  const found = await sql<StatsRow>`
-    select * from rule_stats
+  const found = await sql<Counts & { hour: Date }>`
+    select hour, evaluated, fired, reasons, leaf_fails as "leafFails", cost, micros from rule_stats
     where project_id = ${projectId} and rule_id = ${rule.id}
       and hour >= ${new Date(fromMs).toISOString()}::timestamptz
       and hour < ${new Date(toMs).toISOString()}::timestamptz
     order by hour`.execute(work.db);
   const total = noCounts();
   const byStart = new Map<number, Counts>();
-  const lengthMs = query.interval === "DAY" ? REPORT_DAY_MS : HOUR_MS;
+  const lengthMs = query.interval === "DAY" ? DAY_MS : HOUR_MS;
   for (const row of found.rows) {
-    const counts = countsOf(row);
-    addCounts(total, counts);
+    addCounts(total, row);
     const startMs = Math.floor(row.hour.getTime() / lengthMs) * lengthMs;
     const bucket = byStart.get(startMs) ?? noCounts();
     byStart.set(startMs, bucket);
-    addCounts(bucket, counts);
+    addCounts(bucket, row);
   }
   const buckets = [...byStart].map(([startMs, counts]) => show(counts, startMs, startMs + lengthMs));
   return {
@@ -138,7 +105,6 @@ export const reportStats = async (
   };
 };
 
-const DAY_MS = 86_400_000;
 /** Default span in days, without a `from`. */
 const DAYS_DEFAULT = 30;
 export const LIFT_DAYS_MAX = 92;
@@ -172,7 +138,7 @@ type Lift = {
    * Treated minus holdout, with the interval that contains the true difference 95 times in 100 (Newcombe's
    * hybrid score interval, Statistics in Medicine 17, 1998). Null while a group is empty.
    */
-  activeLaterDifference: { value: number; low: number; high: number } | null;
+  activeLaterDifference: Interval | null;
   eventsPerPlayerDifference: number | null;
   /** Caveats. */
   notes: string[];
@@ -228,9 +194,7 @@ export const reportLift = async (
   const rule = await findRule(work, projectId, ref);
   const to = query.to ?? work.now;
   const from = query.from ?? new Date(to.getTime() - DAYS_DEFAULT * DAY_MS);
-  if (from >= to) throw invalid("from", "must be before `to`");
-  if (to.getTime() - from.getTime() > LIFT_DAYS_MAX * DAY_MS)
-    throw invalid("from", `may be at most ${LIFT_DAYS_MAX} days before \`to\``);
+  checkSpan(from.getTime(), to.getTime(), LIFT_DAYS_MAX);
   const found = await compare(work, { projectId, ruleId: rule.id, from, to });
   const treated = groupOf(found.find(({ mode }) => mode === "LIVE"));
   const holdout = groupOf(found.find(({ mode }) => mode === "HOLDOUT"));

@@ -106,11 +106,13 @@ type Recounting = {
  */
 const recountNext = async (
   work: Work,
-  plan: ProjectPlan,
-  { state: before, ...recounting }: Recounting & { state: Json },
+  { projectId, state: before }: { projectId: string; state: Json },
+  recountingOf: (plan: ProjectPlan) => Recounting,
 ): Promise<Step> => {
+  const plan = (await loadPlans(work, [projectId], projectPlans)).get(projectId);
+  if (!plan) return { result: { note: "the project is gone" } };
   const state = State.parse(before);
-  const { metrics, gone, follow } = recounting;
+  const { metrics, gone, follow } = recountingOf(plan);
   const result = {
     ...resultOf(state),
     notRebuilt: [
@@ -122,12 +124,12 @@ const recountNext = async (
   // Several may read one counter.
   const counters = [...new Map(compiled.map((counter) => [counter.id, counter])).values()];
   const { after, part, players, changed, events, unsettled, full } = state;
-  const { projectId } = plan;
   const ids = counters.length === 0 ? [] : await nextPlayers(work, projectId, after);
   if (ids.length === 0) return { result };
   const total = state.total ?? (await countRows(work, sql`players where project_id = ${projectId}`)).total;
   const done = await recount(work, plan, { ids, counters, part });
-  await follow?.(done.last === undefined ? [] : ids.slice(0, ids.indexOf(done.last) + 1));
+  // Nobody, where none was done.
+  await follow?.(ids.slice(0, ids.indexOf(done.last!) + 1));
   const next = {
     after: done.last ?? after,
     ...(done.left ? { part: done.left } : {}),
@@ -293,13 +295,11 @@ export const backfill = jobKind({
   kind: "BACKFILL",
   access: { scope: "rules:manage", roles: DESIGNERS },
   params: z.object({ ruleId: z.uuid() }),
-  step: async (work, { projectId, params, state }) => {
-    const plan = (await loadPlans(work, [projectId], projectPlans)).get(projectId);
-    if (!plan) return { result: { note: "the project is gone" } };
-    const rule = plan.rules.all.find(({ id }) => id === params.ruleId);
-    const metrics = rule && needsOf(rule.definition).metrics;
-    return recountNext(work, plan, { metrics, gone: "the rule does not run any more", state });
-  },
+  step: (work, { params, ...of }) =>
+    recountNext(work, of, ({ rules }) => {
+      const rule = rules.all.find(({ id }) => id === params.ruleId);
+      return { metrics: rule && needsOf(rule.definition).metrics, gone: "the rule does not run any more" };
+    }),
 });
 
 /**
@@ -311,18 +311,16 @@ export const questBackfill = jobKind({
   kind: "QUEST_BACKFILL",
   access: { scope: "quests:manage", roles: DESIGNERS },
   params: z.object({ questId: z.uuid() }),
-  step: async (work, { projectId, params, state }) => {
-    const plan = (await loadPlans(work, [projectId], projectPlans)).get(projectId);
-    if (!plan) return { result: { note: "the project is gone" } };
-    const quest = [...plan.quests.byKey.values()].find(({ id }) => id === params.questId);
-    const isThere = quest !== undefined && quest.phase !== "ENDED";
-    return recountNext(work, plan, {
-      metrics: isThere ? quest.metrics : undefined,
-      gone: "the quest does not run any more",
-      follow: (playerIds) => advance(work, plan, { quest: quest!, playerIds }),
-      state,
-    });
-  },
+  step: (work, { params, ...of }) =>
+    recountNext(work, of, (plan) => {
+      const quest = [...plan.quests.byKey.values()].find(({ id }) => id === params.questId);
+      const isThere = quest !== undefined && quest.phase !== "ENDED";
+      return {
+        metrics: isThere ? quest.metrics : undefined,
+        gone: "the quest does not run any more",
+        follow: (playerIds) => advance(work, plan, { quest: quest!, playerIds }),
+      };
+    }),
 });
 
 /**

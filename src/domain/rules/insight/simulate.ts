@@ -5,6 +5,7 @@ import { hasJoined, wholePoints } from "../../evaluation/adventures/row.ts";
 import type { Moment } from "../../evaluation/boards/board.ts";
 import { evaluateEvent, noEffects, openTurn, saveSettled } from "../../evaluation/evaluate.ts";
 import { RuleDocument } from "../../evaluation/language/document.ts";
+import { SCHEDULE_TYPE } from "../../evaluation/language/patterns.ts";
 import { Key, smallRecord, Zone } from "../../evaluation/language/syntax.ts";
 import { showLives } from "../../evaluation/lives/lives.ts";
 import { type AggregateState, DISTINCT_MAX, distinctHash } from "../../evaluation/metrics/aggregates.ts";
@@ -259,9 +260,6 @@ export const getTrace = async (
 
 const DRAFTS_MAX = 100;
 const INLINE_MAX = 20;
-
-/** Type of the event that delivers a rule's schedule trigger to a player. */
-const SCHEDULE_TYPE = "system.schedule";
 
 export const Simulation = z.strictObject({
   event: z.strictObject({

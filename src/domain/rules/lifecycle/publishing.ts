@@ -4,9 +4,9 @@ import { auditDefinition } from "../../accounts/audit/audit.ts";
 import { changeRunning, checkSize } from "../../economy/definitions/running.ts";
 import { cyclesWith, cycleText, loopText } from "../../economy/loops/loops.ts";
 import { KeptRule, type RuleDocument } from "../../evaluation/language/document.ts";
-import type { LeftOut, RuleStatus } from "../../evaluation/running/outcome.ts";
+import type { LeftOut } from "../../evaluation/running/outcome.ts";
 import { conflict, notFound } from "../../kernel/errors.ts";
-import { isId } from "../../kernel/ids.ts";
+import { type RowOf, shownRow } from "../../kernel/json.ts";
 import { RULE_MAX_BYTES } from "../../kernel/limits.ts";
 import { offsetOf, orderBy, type Ordered, type PageQuery, type SortOf } from "../../kernel/paging.ts";
 import { changeConfig, type Work } from "../../kernel/work.ts";
@@ -17,70 +17,47 @@ import { planAllSchedules, planSchedules } from "../schedules.ts";
 import type { StepsHit } from "../../evaluation/turn.ts";
 import type { LoopHit } from "../../evaluation/rule-event.ts";
 
-/** A rule as it is checked. */
-type FoundRule = {
-  id: string;
-  key: string;
-  status: RuleStatus;
-  draft: RuleDocument;
-  draftVersion: number;
-  publishedVersion: number | null;
-};
-
 /** Chooses which of a rule's documents to run. */
-type Choose = (rule: FoundRule) => RuleDocument | Promise<RuleDocument>;
+type Choose = (rule: Rule) => RuleDocument | Promise<RuleDocument>;
 
-const readDraft = ({ draft }: FoundRule): RuleDocument => draft;
-
-type Runnable = {
-  /** Locked, like the project's definitions. */
-  rule: Rule;
-  definition: RuleDocument;
-  /** Cycles that end by themselves. */
-  warnings: string[];
-};
+const readDraft = ({ draft }: Rule): RuleDocument => draft;
 
 type RuleRef = { projectId: string; ref: string };
 
+/** A rule after its publication. `warnings`: cycles that end by themselves. */
+type PublishedRule = ShownRule & { warnings: string[] };
+
 /**
- * Locks a rule and its project's definitions for a change of what runs, and checks that the document can run
- * there.
- * @throws DomainError NOT_FOUND; CONFLICT INVALID_STATE; VALIDATION_ERROR: the document's names must exist,
- * and rules must not trigger one another endlessly (its reason is then RULE_LOOP)
+ * Locks a rule and its project's definitions, checks that a document can run there, and makes it run.
+ * @param what the document; `isNew`: it becomes a version
+ * @param change makes it run, if the project's limit allows
+ * @throws DomainError NOT_FOUND; CONFLICT INVALID_STATE, RULE_LIMIT; VALIDATION_ERROR: the document's names must
+ * exist, and rules must not trigger one another endlessly (its reason is then RULE_LOOP)
  */
-const lockRunnable = async (work: Work, place: RuleRef, choose: Choose): Promise<Runnable> => {
+const makeRun = async (
+  work: Work,
+  { projectId, ref }: RuleRef,
+  { choose, isNew }: { choose: Choose; isNew: boolean },
+  change: (rule: Rule, definition: RuleDocument) => Promise<ShownRule>,
+): Promise<PublishedRule> => {
   await work.em.flush();
-  await changeConfig(work, place.projectId);
-  const rule = await lockRule(work, place.projectId, place.ref);
-  return { rule, ...(await check(work, place, choose)) };
-};
-
-const findAsIs = async ({ db }: Work, { projectId, ref }: RuleRef): Promise<FoundRule> => {
-  const id = isId(ref) ? ref : null;
-  const { rows } = await sql<FoundRule>`
-    select r.id, r.key, r.status, r.draft, r.draft_version as "draftVersion",
-      r.published_version as "publishedVersion"
-    from rules r
-    where r.project_id = ${projectId} and (r.id = ${id}::uuid or r.key = ${ref})
-    order by r.id = ${id}::uuid desc nulls last limit 1`.execute(db);
-  const [row] = rows;
-  if (!row) throw notFound("rule");
-  if (row.status === "ARCHIVED") throw conflict("INVALID_STATE", "the rule is archived");
-  return row;
-};
-
-const check = async (work: Work, place: RuleRef, choose: Choose): Promise<Omit<Runnable, "rule">> => {
-  const { projectId } = place;
-  const found = await findAsIs(work, place);
-  const definition = checkDocument(await choose(found));
+  await changeConfig(work, projectId);
+  const rule = await lockRule(work, projectId, ref);
+  const definition = checkDocument(await choose(rule));
   const named = await namedProblems(work, projectId, definition);
   if (named.length > 0) throw refusal(named);
-  const { id, key, status } = found;
+  const { id, key, status } = rule;
   const cycles = await cyclesWith(work, projectId, { id, key, status, definition });
   const endless = cycles.filter(({ isBounded }) => !isBounded);
-  if (endless.length === 0) return { definition, warnings: cycles.map(cycleText) };
   const details = endless.map((cycle) => ({ field: "triggers", message: loopText(cycle) }));
-  throw refusal(details, "RULE_LOOP");
+  if (details.length > 0) throw refusal(details, "RULE_LOOP");
+  if (isNew) checkSize("rule", definition, RULE_MAX_BYTES);
+  refuseFullOfActive(
+    await work.em.count(Rule, { projectId, status: { $in: [...RUNNING] }, id: { $ne: id } }),
+  );
+  const running = { projectId, reason: "RULE_LIMIT", isLoopChecked: true } as const;
+  const shown = await changeRunning(work, running, () => change(rule, definition));
+  return { ...shown, warnings: cycles.map(cycleText) };
 };
 
 /** Validates a rule's published document again: the schema may have changed since it was saved. */
@@ -113,25 +90,12 @@ export const listVersions = async (
 ): Promise<{ versions: ShownVersion[]; total: number }> => {
   const rule = await findRule(work, projectId, ref);
   const total = await work.em.count(RuleVersion, { ruleId: rule.id });
-  const page = await sql<VersionRow>`
-    select version, definition, change_note, published_by, published_at from rule_versions
-    where rule_id = ${rule.id} order by ${orderBy(VERSION_ORDERS, query, sql`version`)}
+  const page = await sql<RowOf<ShownVersion>>`
+    select version, definition, change_note as "changeNote", published_by as "publishedBy",
+      published_at as "publishedAt", coalesce(version = ${rule.publishedVersion}::int, false) as "isPublished"
+    from rule_versions where rule_id = ${rule.id} order by ${orderBy(VERSION_ORDERS, query, sql`version`)}
     limit ${query.limit} offset ${offsetOf(query)}`.execute(work.db);
-  const versions = page.rows.map(({ version, definition, ...row }) => ({
-    version,
-    definition,
-    changeNote: row.change_note,
-    publishedBy: row.published_by,
-    publishedAt: row.published_at.toISOString(),
-    isPublished: version === rule.publishedVersion,
-  }));
-  return { versions, total };
-};
-
-type VersionRow = Pick<ShownVersion, "version" | "definition"> & {
-  change_note: string | null;
-  published_by: string;
-  published_at: Date;
+  return { versions: page.rows.map((row) => shownRow(row)), total };
 };
 
 /** @throws DomainError NOT_FOUND */
@@ -161,21 +125,11 @@ type PublishMode = (typeof PUBLISH_MODES)[number];
 
 const RUNNING: readonly Rule["status"][] = ["ACTIVE", "SHADOW"];
 
-/** Makes a `Runnable` rule run, if the project's limit allows. @throws DomainError CONFLICT: RULE_LIMIT */
-const withinRoom = async <T>(work: Work, { projectId, id }: Rule, run: () => Promise<T>): Promise<T> => {
-  const active = await work.em.count(Rule, { projectId, status: { $in: [...RUNNING] }, id: { $ne: id } });
-  refuseFullOfActive(active);
-  return changeRunning(work, { projectId, reason: "RULE_LIMIT", isLoopChecked: true }, run);
-};
-
 /** @param active number of other running rules @throws DomainError CONFLICT: RULE_LIMIT */
 export const refuseFullOfActive = (active: number): void => {
   if (active >= ACTIVE_RULES_MAX)
     throw conflict("RULE_LIMIT", `a project may have ${ACTIVE_RULES_MAX} active rules`);
 };
-
-/** A rule after its publication. `warnings` lists possible mistakes that did not prevent it. */
-type PublishedRule = ShownRule & { warnings: string[] };
 
 type Publication = {
   changeNote?: string | undefined;
@@ -189,20 +143,16 @@ type Publication = {
  * @throws DomainError VALIDATION_ERROR when it names unknown definitions, or triggers itself endlessly; its
  * details name each location; CONFLICT: RULE_LIMIT
  */
-export const publishRule = async (
+export const publishRule = (
   work: Work,
   projectId: string,
   ref: string,
   { mode = "ACTIVE", ...note }: Publication,
-): Promise<PublishedRule> => {
-  const { rule, definition, warnings } = await lockRunnable(work, { projectId, ref }, readDraft);
-  checkSize("rule", definition, RULE_MAX_BYTES);
-  const shown = await withinRoom(work, rule, () => {
+): Promise<PublishedRule> =>
+  makeRun(work, { projectId, ref }, { choose: readDraft, isNew: true }, (rule, definition) => {
     addVersion(work, rule, { definition, ...note });
     return setStatus(work, rule, mode, "published");
   });
-  return { ...shown, warnings };
-};
 
 type NewVersion = { definition: RuleDocument; changeNote?: string | undefined; publishedBy: string };
 
@@ -229,24 +179,20 @@ export const addVersion = (
  * becomes that version too, unless it has edits that were never published.
  * @throws DomainError NOT_FOUND: rule, version; VALIDATION_ERROR and CONFLICT as `publishRule`
  */
-export const rollbackRule = async (
+export const rollbackRule = (
   work: Work,
   projectId: string,
   ref: string,
   { version, publishedBy }: { version: number; publishedBy: string },
 ): Promise<PublishedRule> => {
-  const older = async (found: FoundRule) => (await findVersion(work, found, version)).definition;
-  const { rule, definition, warnings } = await lockRunnable(work, { projectId, ref }, older);
-  checkSize("rule", definition, RULE_MAX_BYTES);
-  const isDraftBack = await isDraftPublished(work, rule);
-  const status = rule.status === "SHADOW" ? "SHADOW" : "ACTIVE";
-  const shown = await withinRoom(work, rule, () => {
-    if (isDraftBack)
+  const choose = async (found: Rule) => (await findVersion(work, found, version)).definition;
+  return makeRun(work, { projectId, ref }, { choose, isNew: true }, async (rule, definition) => {
+    const status = rule.status === "SHADOW" ? "SHADOW" : "ACTIVE";
+    if (await isDraftPublished(work, rule))
       Object.assign(rule, { draft: definition, name: definition.name, draftVersion: rule.draftVersion + 1 });
     addVersion(work, rule, { definition, changeNote: `Back to version ${version}`, publishedBy });
     return setStatus(work, rule, status, "rolled_back");
   });
-  return { ...shown, warnings };
 };
 
 type Step = "published" | "rolled_back" | "paused" | "resumed" | "shadowed" | "archived";
@@ -296,19 +242,19 @@ export const pauseByEngine = async (
 type Start = { from: readonly Rule["status"][]; to: PublishMode; step: Step; refusedAs: string };
 
 /** Runs the published version (again): it may have become unfit since. */
-const start = async (
+const start = (
   work: Work,
   { projectId, ref }: { projectId: string; ref: string },
   { from, to, step, refusedAs }: Start,
 ): Promise<PublishedRule> => {
-  const published = async (found: FoundRule): Promise<RuleDocument> => {
+  const choose = async (found: Rule): Promise<RuleDocument> => {
     if (!from.includes(found.status))
       throw conflict("INVALID_STATE", `${refusedAs}, this is ${found.status}`);
     return (await findVersion(work, found, found.publishedVersion!)).definition;
   };
-  const { rule, warnings } = await lockRunnable(work, { projectId, ref }, published);
-  const shown = await withinRoom(work, rule, () => setStatus(work, rule, to, step));
-  return { ...shown, warnings };
+  return makeRun(work, { projectId, ref }, { choose, isNew: false }, (rule) =>
+    setStatus(work, rule, to, step),
+  );
 };
 
 /**

@@ -32,17 +32,10 @@ type EstimatedCost = {
 };
 
 /** What a rule reads and changes, by keys. */
-type ShownNeeds = {
-  metrics: Metric[];
-  currencies: string[];
-  streaks: string[];
-  badges: string[];
-  leaderboards: string[];
-  segments: string[];
-  rewards: string[];
-  quests: string[];
-  adventures: string[];
-};
+type ShownNeeds = { metrics: Metric[] } & Record<
+  "currencies" | "streaks" | "badges" | "leaderboards" | "segments" | "rewards" | "quests" | "adventures",
+  string[]
+>;
 
 type Validation = {
   valid: boolean;
@@ -154,20 +147,15 @@ const isIndexed = ({ conditions }: RuleDocument): boolean =>
 
 type Path = readonly PropertyKey[];
 
-const fieldOf = (path: readonly PropertyKey[]): string =>
-  path.length === 0 ? "rule" : path.map(String).join(".");
+const fieldOf = (path: Path): string => (path.length === 0 ? "rule" : path.map(String).join("."));
 
 /** Returns each problem with the dotted path of its field. */
 export const problemsOf = (error: z.ZodError): FieldProblem[] =>
   error.issues
-    .flatMap((issue) =>
-      issue.code === "unrecognized_keys"
-        ? issue.keys.map((key) => ({
-            field: fieldOf([...issue.path, key]),
-            message: "there is no such field",
-          }))
-        : [{ field: fieldOf(issue.path), message: issue.message }],
-    )
+    .flatMap((issue) => {
+      const message = issue.code === "unrecognized_keys" ? "there is no such field" : issue.message;
+      return pathsOf(issue).map((path) => ({ field: fieldOf(path), message }));
+    })
     .slice(0, PROBLEMS_MAX);
 
 /** Harmless parts in place of those that are wrong, which name nothing. */

@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from "kysely";
 import { SEND_TIMEOUT_MS } from "./sender.ts";
-import { concernsErased, ERASED_ERROR } from "../plan.ts";
+import { CONCERNS_ERASED, ERASED_ERROR } from "../plan.ts";
 import type { Webhook } from "../registration.ts";
 import { hasFeature, PLANS } from "../../../kernel/caller.ts";
 import { NIL_ID, OUTBOX_PARTITIONS } from "../../../kernel/ids.ts";
@@ -82,35 +82,11 @@ export type ClaimedDelivery = {
   >;
 };
 
-type ClaimRow = {
-  id: string;
-  event_id: string;
-  event_type: string;
-  body: string | null;
-  is_erased: boolean;
-  is_project_gone: boolean;
-  is_test: boolean;
-  attempts: number;
-  is_new: boolean;
-  happened_at: Date;
-  webhook_id: string;
-  tenant_id: string;
-  url: string;
-  status: Webhook["status"];
-  secret: string;
-  previous_secret: string | null;
-  previous_secret_expires_at: Date | null;
-  last_success_at: Date | null;
-  failing_since: Date | null;
-};
+type ClaimRow = Omit<ClaimedDelivery, "missing" | "leasedUntil" | "webhook"> &
+  Omit<ClaimedDelivery["webhook"], "id"> & { webhookId: string; isErased: boolean; isProjectGone: boolean };
 
 /** Of a delivery with its event `e`, if that is kept. */
-const IS_ERASED = sql`(e.seq is not null and (e.body is null or ${concernsErased({
-  projectId: sql`e.project_id`,
-  type: sql`e.type`,
-  players: sql`e.players`,
-  createdAt: sql`e.created_at`,
-})}))`;
+const IS_ERASED = sql`(e.seq is not null and (e.body is null or ${CONCERNS_ERASED}))`;
 
 /**
  * Claims the longest due deliveries of each named webhook, up to a number, for LEASE_MS: one statement.
@@ -141,12 +117,13 @@ export const claimDeliveries = async (
           order by q.due_at, q.id limit served.n for update skip locked) one))
       returning d.webhook_id, d.id, d.event_id, d.event_type, d.is_test, d.attempts, d.log, d.body,
         d.project_id, d.event_seq, d.created_at)
-    select d.webhook_id, d.id, d.event_id, d.event_type, d.is_test, d.attempts, d.log = '[]' as is_new,
+    select d.id, d.event_id as "eventId", d.event_type as "eventType", d.is_test as "isTest", d.attempts,
+      d.log = '[]' as "isNew", coalesce(e.created_at, d.created_at) as "happenedAt",
       case when not x.is_erased and not x.is_project_gone then coalesce(d.body, e.body) end as body,
-      x.is_erased, x.is_project_gone,
-       coalesce(e.created_at, d.created_at) as happened_at,
-      w.tenant_id, w.url, w.status, w.secret, w.previous_secret, w.previous_secret_expires_at,
-      w.last_success_at, w.failing_since
+      x.is_erased as "isErased", x.is_project_gone as "isProjectGone", w.id as "webhookId",
+      w.tenant_id as "tenantId", w.url, w.status, w.secret, w.previous_secret as "previousSecret",
+      w.previous_secret_expires_at as "previousSecretExpiresAt", w.last_success_at as "lastSuccessAt",
+      w.failing_since as "failingSince"
     from taken d join served w on w.id = d.webhook_id
     left join webhook_events e on e.project_id = d.project_id and e.seq = d.event_seq
     left join projects p on p.id = d.project_id
@@ -155,34 +132,26 @@ export const claimDeliveries = async (
   return rows.map((row) => claimed(row, leasedUntil));
 };
 
-const missing = (row: ClaimRow): string => {
-  if (row.is_project_gone) return "Its project was deleted";
-  return row.is_erased ? ERASED_ERROR : "The event is no longer kept";
+const missing = ({ body, isProjectGone, isErased }: ClaimRow): string | null => {
+  if (body !== null) return null;
+  if (isProjectGone) return "Its project was deleted";
+  return isErased ? ERASED_ERROR : "The event is no longer kept";
 };
 
-const claimed = (row: ClaimRow, leasedUntil: Date): ClaimedDelivery => ({
-  id: row.id,
-  eventId: row.event_id,
-  eventType: row.event_type,
-  body: row.body,
-  missing: row.body === null ? missing(row) : null,
-  isTest: row.is_test,
-  attempts: row.attempts,
-  isNew: row.is_new,
-  happenedAt: row.happened_at,
-  leasedUntil,
-  webhook: {
-    id: row.webhook_id,
-    tenantId: row.tenant_id,
-    url: row.url,
-    status: row.status,
-    secret: row.secret,
-    previousSecret: row.previous_secret,
-    previousSecretExpiresAt: row.previous_secret_expires_at,
-    lastSuccessAt: row.last_success_at,
-    failingSince: row.failing_since,
-  },
-});
+const claimed = (row: ClaimRow, leasedUntil: Date): ClaimedDelivery => {
+  const { webhookId: id, tenantId, url, status, secret, previousSecret, ...rest } = row;
+  const {
+    previousSecretExpiresAt,
+    lastSuccessAt,
+    failingSince,
+    isErased: _,
+    isProjectGone: __,
+    ...own
+  } = rest;
+  const secrets = { secret, previousSecret, previousSecretExpiresAt };
+  const webhook = { id, tenantId, url, status, ...secrets, lastSuccessAt, failingSince };
+  return { ...own, missing: missing(row), leasedUntil, webhook };
+};
 
 /** Releases claimed deliveries that were not completed: they are due at once. No attempt is counted. */
 export const releaseDeliveries = async (

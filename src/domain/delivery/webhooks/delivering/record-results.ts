@@ -52,7 +52,7 @@ type HealthSignal = {
   error: string | null;
 };
 
-const afterSuccess = (health: Health, { at }: HealthSignal): Health => ({
+const afterSuccess = <H extends Health>(health: H, { at }: HealthSignal): H => ({
   ...health,
   status: health.status === "FAILED" ? "ACTIVE" : health.status,
   lastSuccessAt: at,
@@ -60,7 +60,7 @@ const afterSuccess = (health: Health, { at }: HealthSignal): Health => ({
   exhausted: 0,
 });
 
-const afterFailure = (health: Health, { at, isExhausted, isGone }: HealthSignal): Health => {
+const afterFailure = <H extends Health>(health: H, { at, isExhausted, isGone }: HealthSignal): H => {
   const failingSince = health.failingSince ?? at;
   const exhausted = health.exhausted + (isExhausted ? 1 : 0);
   const next = { ...health, lastFailureAt: at, failingSince, exhausted };
@@ -74,24 +74,22 @@ const afterFailure = (health: Health, { at, isExhausted, isGone }: HealthSignal)
 };
 
 /** Returns the health of a webhook after attempts, in the order of their ends. */
-const healthAfter = (health: Health, signs: readonly HealthSignal[]): Health =>
+const healthAfter = <H extends Health>(health: H, signs: readonly HealthSignal[]): H =>
   signs.reduce(
     (next, sign) => (sign.isSuccess ? afterSuccess(next, sign) : afterFailure(next, sign)),
     health,
   );
 
-/** Whether a success must be recorded, according to the state at the claim. */
-const mustRecord = (
-  { status, failingSince, lastSuccessAt }: Pick<Webhook, "status" | "failingSince" | "lastSuccessAt">,
-  at: Date,
-): boolean =>
-  status !== "ACTIVE" ||
-  failingSince != null ||
-  lastSuccessAt == null ||
-  at.getTime() - lastSuccessAt.getTime() >= SUCCESS_EVERY_MS;
+/** Whether the webhook must hear of a result: successes only at intervals while it was healthy at the claim. */
+const mustRecord = ({ outcome, delivery: { webhook }, endedAt }: Result): boolean =>
+  !outcome.isSuccess ||
+  webhook.status !== "ACTIVE" ||
+  webhook.failingSince != null ||
+  webhook.lastSuccessAt == null ||
+  endedAt.getTime() - webhook.lastSuccessAt.getTime() >= SUCCESS_EVERY_MS;
 
 /** A webhook whose row is locked. */
-type LockedWebhook = { id: string; tenantId: string; url: string; health: Health };
+type LockedWebhook = Pick<Webhook, "id" | "tenantId" | "url"> & Health;
 
 /**
  * Locks webhooks until the commit; deleted ones are omitted. Must be called before their deliveries are
@@ -100,54 +98,44 @@ type LockedWebhook = { id: string; tenantId: string; url: string; health: Health
 const lockWebhooks = async ({ db }: Work, ids: Iterable<string>): Promise<LockedWebhook[]> => {
   const list = [...new Set(ids)];
   if (list.length === 0) return [];
-  const { rows } = await sql<Omit<LockedWebhook, "health"> & Health>`
+  const { rows } = await sql<LockedWebhook>`
     select id, tenant_id as "tenantId", url, status, disabled_reason as "disabledReason",
       last_success_at as "lastSuccessAt", last_failure_at as "lastFailureAt",
       failing_since as "failingSince", exhausted
     from webhooks where id = any(${`{${list.join(",")}}`}::uuid[]) and deleted_at is null
     order by id for no key update`.execute(db);
-  return rows.map(({ id, tenantId, url, ...health }) => ({
-    id,
-    tenantId,
-    url,
-    health,
-  }));
+  return rows;
 };
 
 /** Records the current health of locked webhooks, and mails OWNERS and ADMINS of those that got worse. */
 const saveHealth = async (
   work: Work,
   mail: Mail,
-  changed: readonly { webhook: LockedWebhook; health: Health; error: string }[],
+  changed: readonly { before: LockedWebhook; after: LockedWebhook; error: string }[],
 ): Promise<void> => {
   if (changed.length === 0) return;
-  const rows = changed.map(({ webhook: { id }, health }) => ({ id, ...health }));
+  const rows = changed.map(({ after }) => after);
   const now = work.now.toISOString();
   await sql`
     update webhooks w set status = x.status, disabled_reason = x."disabledReason",
-      last_success_at = x."lastSuccessAt", last_failure_at = x."lastFailureAt",
+      last_success_at = greatest(w.last_success_at, x."lastSuccessAt"), last_failure_at = x."lastFailureAt",
       failing_since = x."failingSince", exhausted = x.exhausted,
       updated_at = case when w.status = x.status then w.updated_at else ${now}::timestamptz end
     from json_to_recordset(${JSON.stringify(rows)}::json) as x(id uuid, status text, "disabledReason" text,
       "lastSuccessAt" timestamptz, "lastFailureAt" timestamptz, "failingSince" timestamptz, exhausted int)
     where w.id = x.id`.execute(work.db);
-  for (const { webhook, health, error } of changed) {
-    if (health.status !== webhook.health.status) await notifyTeam(work, mail, { webhook, health, error });
-  }
+  for (const { before, after, error } of changed)
+    if (after.status !== before.status) await notifyTeam(work, mail, after, error);
 };
 
-const notifyTeam = async (
-  work: Work,
-  mail: Mail,
-  { webhook, health, error }: { webhook: LockedWebhook; health: Health; error: string },
-): Promise<void> => {
-  const { id: webhookId, tenantId, url } = webhook;
+const notifyTeam = async (work: Work, mail: Mail, webhook: LockedWebhook, error: string): Promise<void> => {
+  const { id: webhookId, tenantId, url, status, disabledReason } = webhook;
   // Its path and query may contain a token.
   const about = { webhookId, host: new URL(url).host };
-  if (health.status === "FAILED")
+  if (status === "FAILED")
     await notifyAdmins(mail, work, tenantId, { template: "webhook-failing", values: { ...about, error } });
-  if (health.status === "DISABLED") {
-    const values = { ...about, reason: health.disabledReason ?? "" };
+  if (status === "DISABLED") {
+    const values = { ...about, reason: disabledReason ?? "" };
     await notifyAdmins(mail, work, tenantId, { template: "webhook-disabled", values });
   }
 };
@@ -223,14 +211,8 @@ export const attemptOf = (attempt: number, at: Date, outcome: WebhookOutcome): A
 export const recordResults = async (work: Work, mail: Mail, results: readonly Result[]): Promise<number> => {
   if (results.length === 0) return 0;
   const counted = results.filter(({ delivery: { isTest, body } }) => !isTest && body !== null);
-  const failing = new Set(
-    counted.filter(({ outcome }) => !outcome.isSuccess).map(({ delivery }) => delivery.webhook.id),
-  );
-  const locked = await lockWebhooks(work, failing);
-  await recordSuccesses(
-    work,
-    counted.filter(({ delivery }) => !failing.has(delivery.webhook.id)),
-  );
+  const told = counted.filter(mustRecord).map(({ delivery }) => delivery.webhook.id);
+  const locked = await lockWebhooks(work, told);
   const noted = await recordDeliveries(work, results);
   await saveHealth(work, mail, changesOf(locked, counted, noted));
   return results.filter((result) => isGivenUp(result, noted)).length;
@@ -272,29 +254,6 @@ const recordDeliveries = async (
   return new Set(found.rows.map(({ webhook_id, id }) => keyOf(webhook_id, id)));
 };
 
-/**
- * Records successes of webhooks without a failure among the results: only at intervals while they are
- * healthy.
- */
-const recordSuccesses = async ({ db, now }: Work, results: readonly Result[]): Promise<void> => {
-  const latest = new Map<string, Date>();
-  for (const { delivery, endedAt } of results) {
-    if (mustRecord(delivery.webhook, endedAt)) latest.set(delivery.webhook.id, endedAt);
-  }
-  if (latest.size === 0) return;
-  const rows = [...latest].map(([w, at]) => ({ w, at }));
-  // In a fixed order, to prevent deadlocks between processes that record the same ones.
-  await sql`
-    with one as (
-      select w.id, x.at from json_to_recordset(${JSON.stringify(rows)}::json) as x(w uuid, at timestamptz)
-      join webhooks w on w.id = x.w
-      where w.deleted_at is null order by w.id for no key update of w)
-    update webhooks w set last_success_at = greatest(w.last_success_at, one.at), failing_since = null,
-      exhausted = 0, status = case when w.status = 'FAILED' then 'ACTIVE' else w.status end,
-      updated_at = case when w.status = 'FAILED' then ${now.toISOString()}::timestamptz else w.updated_at end
-    from one where w.id = one.id`.execute(db);
-};
-
 const changesOf = (
   locked: readonly LockedWebhook[],
   results: readonly Result[],
@@ -305,7 +264,7 @@ const changesOf = (
     const signs = (byWebhook.get(webhook.id) ?? []).flatMap((result) => signOf(result, noted));
     if (signs.length === 0) return [];
     const error = signs.findLast(({ error: found }) => found !== null)?.error ?? "";
-    return [{ webhook, health: healthAfter(webhook.health, signs), error }];
+    return [{ before: webhook, after: healthAfter(webhook, signs), error }];
   });
 };
 
