@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from "kysely";
 import { audit } from "../accounts/audit/audit.ts";
 import { causeOf } from "../evaluation/evaluate.ts";
+import { SCHEDULE_TYPE } from "../evaluation/language/patterns.ts";
 import { conflict, notFound } from "../kernel/errors.ts";
 import type { Cause, Json } from "../kernel/events/events.ts";
 import { insertWarehouseChanges } from "../kernel/events/warehouse-changes.ts";
@@ -96,8 +97,6 @@ type Row = {
   status: EventStatus;
   error: string | null;
 };
-
-const SCHEDULE_TYPE = "system.schedule";
 
 const sourceOf = (eventType: string): EventSource => {
   if (eventType === SCHEDULE_TYPE) return "SCHEDULE";
