@@ -298,7 +298,7 @@ const judgePostgres = (probe: PostgresProbe): Check[] => [
 const judgeMigrations = ({ pendingMigrations: { length } }: PostgresProbe): Check =>
   length === 0
     ? ok("Migrations", "all applied")
-    : warn("Migrations", `${length} pending`, "the next start applies them, or now: laurel migrate up");
+    : warn("Migrations", `${length} pending`, "the next start applies them, or now: npm run migrate");
 
 /** Number of tables that are named. */
 const TABLES_SHOWN = 5;

@@ -202,7 +202,7 @@ export const followDatabase = async (
   const [reached, known] = await redis.hmget(key, "seq", "server");
   const { seq, mayBeHigh, server } = await read();
   const least = mayBeHigh && server !== known ? seq - SKIPPED_MAX : seq;
-  const isEarlier = least < Number(reached);
+  const isEarlier = reached != null && least < Number(reached);
   if (isEarlier) {
     for await (const keys of redis.scanStream({ match: `{${namespace}:rank*`, count: 1_000 }))
       if (keys.length > 0) await redis.unlink(keys as string[]);

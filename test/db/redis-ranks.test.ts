@@ -83,6 +83,8 @@ describe("ranks in Redis", () => {
     assert.equal(await follow({ seq: seq + 32, server: "recovered" }), false);
     assert.equal(await follow({ seq: seq + 31, server: "restored" }), true);
     await lose(namespace);
+    assert.equal(await follow({ seq: 0, mayBeHigh: true, server: "new" }), false);
+    await lose(namespace);
   });
 
   it("builds once for all readers of a process, and answers 503 in the others meanwhile", async () => {
