@@ -4,6 +4,7 @@ import { CONCERNS_ERASED, ERASED_ERROR } from "../plan.ts";
 import type { Webhook } from "../registration.ts";
 import { hasFeature, PLANS } from "../../../kernel/caller.ts";
 import { NIL_ID, OUTBOX_PARTITIONS } from "../../../kernel/ids.ts";
+import { kept } from "../../../kernel/statements.ts";
 import type { Work } from "../../../kernel/work.ts";
 
 /** Longer than an attempt may take, so that another process takes over only from a dead one. */
@@ -102,7 +103,9 @@ export const claimDeliveries = async (
   const asked = [...wanted].map(([w, n]) => ({ w, n }));
   const leasedUntil = new Date(now.getTime() + LEASE_MS);
   // The rows are found by their ctids: whatever the statistics say, only those are read.
-  const { rows } = await sql<ClaimRow>`
+  const { rows } = await kept(
+    db,
+    sql<ClaimRow>`
     with served as materialized (
       select w.*, x.n from json_to_recordset(${JSON.stringify(asked)}::json) as x(w uuid, n int)
       join webhooks w on w.id = x.w join tenants t on t.id = w.tenant_id
@@ -128,7 +131,8 @@ export const claimDeliveries = async (
     left join webhook_events e on e.project_id = d.project_id and e.seq = d.event_seq
     left join projects p on p.id = d.project_id
     cross join lateral (
-      select ${IS_ERASED} as is_erased, p.deleted_at is not null as is_project_gone offset 0) x`.execute(db);
+      select ${IS_ERASED} as is_erased, p.deleted_at is not null as is_project_gone offset 0) x`,
+  );
   return rows.map((row) => claimed(row, leasedUntil));
 };
 

@@ -4,6 +4,7 @@ import { notifyAdmins } from "../../../accounts/tenants/notify-owners.ts";
 import type { ClaimedDelivery } from "./claim.ts";
 import type { WebhookOutcome } from "./sender.ts";
 import type { Webhook } from "../registration.ts";
+import { kept } from "../../../kernel/statements.ts";
 import type { Work } from "../../../kernel/work.ts";
 
 export const DELIVERY_STATUSES = ["pending", "success", "failed"] as const;
@@ -242,7 +243,9 @@ const recordDeliveries = async (
       e: attemptOf(delivery.attempts + 1, startedAt, outcome),
     };
   });
-  const found = await sql<{ webhook_id: string; id: string }>`
+  const found = await kept(
+    db,
+    sql<{ webhook_id: string; id: string }>`
     update webhook_deliveries d set status = x.s, attempts = d.attempts + 1, error = x.r, due_at = x.d,
       next_attempt_at = x.d, updated_at = ${now.toISOString()}::timestamptz,
       log = case when jsonb_array_length(d.log) < ${sql.lit(ATTEMPTS_KEPT)} then d.log else d.log - 0 end
@@ -250,7 +253,8 @@ const recordDeliveries = async (
     from json_to_recordset(${JSON.stringify(rows)}::json)
       as x(w uuid, i uuid, l timestamptz, s text, d timestamptz, r text, e jsonb)
     where d.webhook_id = x.w and d.id = x.i and d.status = 'pending' and (x.s = 'success' or d.due_at = x.l)
-    returning d.webhook_id, d.id`.execute(db);
+    returning d.webhook_id, d.id`,
+  );
   return new Set(found.rows.map(({ webhook_id, id }) => keyOf(webhook_id, id)));
 };
 
