@@ -141,6 +141,25 @@ describe("boosts", () => {
     );
   });
 
+  it("of one key and factor lose their uses in the order of their ends, however they are loaded", () => {
+    for (const hours of [
+      [1, 2],
+      [2, 1],
+    ]) {
+      const { start, player, grant } = aBooster();
+      for (const each of hours) start({ uses: 5, durationSeconds: each * 3_600 });
+      grant(10);
+      const ends = [...player.boosts.values()].map(({ expiresMs, usesLeft }) => [expiresMs - NOON, usesLeft]);
+      assert.deepEqual(
+        ends.toSorted(([a], [b]) => a! - b!),
+        [
+          [HOUR_MS, 4],
+          [2 * HOUR_MS, 5],
+        ],
+      );
+    }
+  });
+
   it("of one player have a limit", () => {
     const { start, player } = aBooster();
     for (let i = 0; i < BOOSTS_MAX; i++) assert.ok(start().boost);

@@ -1,6 +1,11 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { sql } from "kysely";
+import {
+  awardByHand,
+  listPlayerBadges,
+  type PlayerBadge,
+} from "../../src/domain/economy/badges/player-badges.ts";
 import { revertEvents } from "../../src/domain/revert/revert-events.ts";
 import { define, findingsOf, memoryDomain, publish, rowsOf } from "../support/domain/domain.ts";
 import { aHistoryProject, HOW, play, takeBack } from "../support/reverts/histories.ts";
@@ -158,5 +163,27 @@ describe("a badge that rules award, when events are reverted together", () => {
       ["badge path: what it gave before it was revoked", "progress of badge path by rule walked"],
       ["badge path: that it was revoked"],
     ]);
+  });
+
+  it("that somebody has awarded by hand keeps that award, whatever its counter loses", async () => {
+    const progressMetric = { eventTypes: ["counted"], aggregate: "count" };
+    const tiers = [2, 5].map((threshold, i) => ({ tier: i + 1, threshold }));
+    await define(domain, projectId, "badge", { key: "wins", name: "Wins", progressMetric, tiers });
+    const event = { type: "counted", at: new Date(), properties: {} };
+    const [first] = await play(domain, projectId, { user: "by hand", events: [event] });
+    const [player] = await rowsOf(
+      domain,
+      sql<{
+        id: string;
+      }>`select id from players where project_id = ${projectId} and external_user_id = 'by hand'`,
+    );
+    const ref = { projectId, id: player!.id };
+    const award = { badge: "wins", tier: 2, cause: { kind: "API" as const, actor: "us" } };
+    await domain.transact((work) => awardByHand(work, ref, award));
+    await takeBack(domain, projectId, first!);
+    const [{ tier, timesAwarded, firstEarnedAt }] = (
+      await domain.transact((work) => listPlayerBadges(work, ref, { state: "HELD", page: 1, limit: 9 }))
+    ).badges as [PlayerBadge];
+    assert.deepEqual([tier, timesAwarded, firstEarnedAt === null], [2, 1, false]);
   });
 });

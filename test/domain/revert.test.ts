@@ -17,6 +17,7 @@ import {
 } from "../../src/domain/revert/record.ts";
 import {
   countersWithout,
+  derivedOf,
   dueNow,
   followersOf,
   leastProgress,
@@ -257,6 +258,19 @@ const anEvent = fc.record({
 });
 
 describe("the revert of an event", () => {
+  it("knows the types of events that a rule has emitted, also where their data were erased", () => {
+    const emitted = [
+      { type: "custom.lost", data: { eventType: "lost", properties: { level: 3 } } },
+      { type: "custom.lost", data: {} },
+      { type: "player.level_up", data: {} },
+    ];
+    assert.deepEqual(derivedOf(emitted, NOW), [
+      { type: "lost", at: NOW, properties: { level: 3 } },
+      { type: "lost", at: NOW, properties: {} },
+      { type: "player.level_up", at: NOW, properties: {} },
+    ]);
+  });
+
   it("gives back exactly what the event has changed, when nothing of it was spent", () => {
     fc.assert(
       fc.property(fc.array(anEvent, { maxLength: 8 }), anEvent, (past, last) => {

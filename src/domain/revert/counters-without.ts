@@ -25,12 +25,12 @@ export type CounterStarts = ReadonlyMap<string, number>;
 
 const CUSTOM = "custom.";
 
-/** Returns the events derived from the event, as far as they were emitted. */
+/** Returns the events derived from the event, as far as they were emitted; of an erased player without properties. */
 export const derivedOf = (emitted: readonly CausedEvent[], at: number): PastEvent[] =>
-  emitted.flatMap(({ type, data }) => {
-    if (!type.startsWith(CUSTOM)) return [{ type, at, properties: data }];
-    const { eventType, properties } = data as { eventType: string; properties: PastEvent["properties"] };
-    return [{ type: eventType, at, properties }];
+  emitted.map(({ type, data }) => {
+    if (!type.startsWith(CUSTOM)) return { type, at, properties: data };
+    const { properties = {} } = data as { properties?: PastEvent["properties"] };
+    return { type: type.slice(CUSTOM.length), at, properties };
   });
 
 type Counting = {

@@ -293,7 +293,7 @@ const raise = (
   const isRepeatable = badges.get(key)?.definition.repeatable === true;
   if (isRepeatable && badge.times < held.timesAwarded)
     left.push(`badge ${key}: how often its counter has awarded it`);
-  const times = isRepeatable ? held.timesAwarded : badge.times;
+  const times = held.timesAwarded;
   followed.set(key, { ...badge, times, tier: Math.max(badge.tier, Math.min(tier, held.tier)) });
 };
 

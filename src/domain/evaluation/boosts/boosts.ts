@@ -74,13 +74,19 @@ export const isRunning = (
   event.at < expiresMs &&
   (segmentKey === undefined || player.segments.has(segmentKey));
 
+const endOf = ({ row }: Candidate): number => row?.expiresMs ?? Infinity;
+
+/** Whether a boost counts in place of another of its key: the higher, or else the one that ends first. */
+const isBefore = (one: Candidate, other: Candidate): boolean =>
+  one.factor > other.factor || (one.factor === other.factor && endOf(one) < endOf(other));
+
 /** Returns the highest boost of each key, and all that multiply. */
 const countedOf = (candidates: readonly Candidate[]): Candidate[] => {
   const highest = new Map<string, Candidate>();
   for (const one of candidates) {
     if (one.isMultiplied) continue;
     const known = highest.get(one.boostKey);
-    if (!known || known.factor < one.factor) highest.set(one.boostKey, one);
+    if (!known || isBefore(one, known)) highest.set(one.boostKey, one);
   }
   return [...highest.values(), ...candidates.filter(({ isMultiplied }) => isMultiplied)];
 };
