@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { z } from "zod";
 import { CAPTCHA_PROVIDERS } from "../domain/accounts/auth/one-time-secrets.ts";
 import { MAIL_MODES } from "../domain/accounts/email/mail.ts";
-import { networkOf } from "../domain/accounts/rate-limits/networks.ts";
+import { networkOf } from "../domain/kernel/networks.ts";
 import { PLANS } from "../domain/kernel/caller.ts";
 import { INTERVALS, type PriceOf, SOLD_PLANS } from "../domain/accounts/billing/provider.ts";
 import { privateKeyOf } from "../secrets.ts";

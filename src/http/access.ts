@@ -1,6 +1,6 @@
 import type { Config } from "../config.ts";
 import { DomainError, forbidden, notFound, unauthorized } from "../domain/kernel/errors.ts";
-import { isIn, networkOf } from "../domain/accounts/rate-limits/networks.ts";
+import { isIn, networkOf } from "../domain/kernel/networks.ts";
 import {
   type Access,
   type AdminCaller,

@@ -5,7 +5,7 @@ import type { App } from "../app.ts";
 import type { Caller } from "../domain/kernel/caller.ts";
 import { noteAbuse } from "../domain/accounts/rate-limits/ip-blocks.ts";
 import { countRequest, limitHeaders } from "../domain/accounts/rate-limits/limiter.ts";
-import { clientAddress, isOfThisMachine } from "../domain/accounts/rate-limits/networks.ts";
+import { clientAddress, isOfThisMachine } from "../domain/kernel/networks.ts";
 import { authenticateAdmin } from "../domain/accounts/admin/admins.ts";
 import { authenticateKey } from "../domain/accounts/api-keys/api-key.ts";
 import { authenticateUser } from "../domain/accounts/auth/sessions.ts";

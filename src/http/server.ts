@@ -4,7 +4,7 @@ import express, { type ErrorRequestHandler, type Request, type RequestHandler, R
 import type { App } from "../app.ts";
 import { readChallenge } from "../domain/accounts/domains/known.ts";
 import { TOKEN_PAGES } from "../domain/accounts/email/templates/template.ts";
-import { isIn, isOfThisMachine, networkOf } from "../domain/accounts/rate-limits/networks.ts";
+import { isIn, isOfThisMachine, networkOf } from "../domain/kernel/networks.ts";
 import { normaliseDomain } from "../domain/accounts/sso/domain-name.ts";
 import { DomainError, notFound, unauthorized } from "../domain/kernel/errors.ts";
 import { BUSY, outageOf, throttledWarnings } from "../domain/kernel/outages.ts";

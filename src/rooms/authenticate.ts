@@ -1,5 +1,4 @@
-import { type AuthContext, type Client, ClientState } from "@colyseus/core";
-import type { z } from "zod";
+import type { AuthContext } from "@colyseus/core";
 import type { App } from "../app.ts";
 import { checkOrigin, findKnownProject } from "../domain/accounts/projects/project.ts";
 import { countUse, LIMITS } from "../domain/accounts/rate-limits/limiter.ts";
@@ -10,7 +9,6 @@ import { readWithin } from "../domain/kernel/read.ts";
 import type { Work } from "../domain/kernel/work.ts";
 import { requireMember } from "../domain/player-lifecycle/ws-tokens.ts";
 import { type PlayerStatus, readStatuses } from "../domain/players/player.ts";
-import { parse } from "./room-errors.ts";
 
 /**
  * The identity that a socket's token proves. Plain JSON, because it crosses processes with the seat; it must
@@ -111,46 +109,3 @@ const throttle = (app: App, { projectId, subject }: Principal): Promise<void> =>
   const message = `more than ${points} joins in ${seconds} s`;
   return countUse(app, { bucket: LIMITS.joins, key: `${projectId}:${subject}` }, "JOIN_RATE", message);
 };
-
-/**
- * Replaces the client's options by their validated part plus what the server knows. In place, because core
- * passes this very object on to the search for a room, to onCreate and to onJoin.
- */
-export const pinOptions = <S extends z.ZodObject, P extends Record<string, unknown>>(
-  options: object,
-  schema: S,
-  pinned: P,
-): z.output<S> & P => {
-  const parsed = { ...parse(schema, options), ...pinned };
-  for (const key of Object.keys(options)) delete (options as Record<string, unknown>)[key];
-  return Object.assign(options, parsed);
-};
-
-/** The base room's record of one socket. */
-type Session = {
-  sinceMs: number;
-  /** Whether the join was confirmed to the client: from `sinceMs` on it has time to acknowledge that. */
-  isJoinSent: boolean;
-  isWarned: boolean;
-  isClosing: boolean;
-};
-
-export type LiveClient = Client<{ auth: Principal; userData: Session; messages: Record<string, unknown> }>;
-
-export const newSession = (nowMs: number): Session => ({
-  sinceMs: nowMs,
-  isJoinSent: false,
-  isWarned: false,
-  isClosing: false,
-});
-
-/** Core confirms a join after the client is welcomed, which takes long when many join at once. */
-export const noteJoinSent = ({ userData }: LiveClient, nowMs: number): void =>
-  void Object.assign(userData!, { sinceMs: nowMs, isJoinSent: true });
-
-/** Data for a client that never acknowledges its join would be queued without end. */
-export const isUnacknowledged = (
-  { state, userData }: LiveClient,
-  nowMs: number,
-  patienceMs: number,
-): boolean => state === ClientState.JOINING && userData!.isJoinSent && nowMs - userData!.sinceMs > patienceMs;

@@ -23,7 +23,7 @@ import {
   reportMessage,
 } from "../domain/social/chat/moderation/report-queue.ts";
 import { recordBlocked } from "../domain/social/chat/moderation/sanction-changes.ts";
-import type { LiveClient } from "./authenticate.ts";
+import type { LiveClient } from "./session.ts";
 import { transactIn } from "./mirror-room.ts";
 import { Rate } from "./pace.ts";
 

@@ -16,8 +16,9 @@ import { findReaders, readerKey } from "../domain/social/chat/channel-row.ts";
 import { type ChannelRef, readChannel } from "../domain/social/chat/channels.ts";
 import { ANYBODY, readHistory, readLastSeqs } from "../domain/social/chat/messages.ts";
 import { SendBody } from "../domain/social/chat/commands.ts";
-import { authenticate, type LiveClient, pinOptions } from "./authenticate.ts";
-import { parse } from "./room-errors.ts";
+import { authenticate } from "./authenticate.ts";
+import { pinOptions, parse } from "./room-input.ts";
+import type { LiveClient } from "./session.ts";
 import { CHAT_REQUESTS, ChatSender, type ChatVolatileEvent, ChatVolatiles } from "./chat-commands.ts";
 import {
   type Admitted,

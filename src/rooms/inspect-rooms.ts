@@ -20,7 +20,7 @@ import {
   type RoomState,
 } from "../domain/kernel/live-rooms.ts";
 import { offsetOf, type PageQuery } from "../domain/kernel/paging.ts";
-import type { LiveClient } from "./authenticate.ts";
+import type { LiveClient } from "./session.ts";
 import { type Listing, openRooms } from "./listing.ts";
 import type { LiveRoom, RoomMetadata } from "./live-room.ts";
 import { CLOSE } from "./messages.ts";

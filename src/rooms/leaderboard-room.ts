@@ -25,8 +25,9 @@ import {
 import { getLeaderboard } from "../domain/leaderboards/leaderboards.ts";
 import { type Name, readNames } from "../domain/leaderboards/live-list.ts";
 import { boardOf, type Leaderboard } from "../domain/progression/load-plan.ts";
-import { createPlayerAuthentication, type LiveClient, pinOptions } from "./authenticate.ts";
-import { parse } from "./room-errors.ts";
+import { createPlayerAuthentication } from "./authenticate.ts";
+import { pinOptions, parse } from "./room-input.ts";
+import type { LiveClient } from "./session.ts";
 import { live } from "./messages.ts";
 import { gameRoom, REREAD_EVERY_MS, type Source, assignChanged, transactIn } from "./mirror-room.ts";
 import { openRefreshedRoomsOf, RefreshedRoom } from "./refreshed-room.ts";

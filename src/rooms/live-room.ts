@@ -17,15 +17,10 @@ import type { App } from "../app.ts";
 import { DomainError, forbidden, unauthorized } from "../domain/kernel/errors.ts";
 import { outageOf } from "../domain/kernel/outages.ts";
 import { admitSocket } from "./admission.ts";
-import {
-  isUnacknowledged,
-  type LiveClient,
-  newSession,
-  noteJoinSent,
-  type Principal,
-  verifyToken,
-} from "./authenticate.ts";
-import { errorObject, INTERNAL_ERROR, parse, refuseCreation, socketError } from "./room-errors.ts";
+import { type Principal, verifyToken } from "./authenticate.ts";
+import { isUnacknowledged, type LiveClient, newSession, noteJoinSent } from "./session.ts";
+import { errorObject, INTERNAL_ERROR, refuseCreation, socketError } from "./room-errors.ts";
+import { parse } from "./room-input.ts";
 import { trackRoom } from "./listing.ts";
 import * as limits from "./messages.ts";
 import { CLOSE, type ClosedReason, live } from "./messages.ts";

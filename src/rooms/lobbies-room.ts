@@ -9,8 +9,8 @@ import { readOpenLobbies } from "../domain/social/lobbies/open-lobbies.ts";
 import { LOBBIES_FILTER_MAX_BYTES, LOBBIES_SHOWN_MAX } from "../domain/social/lobbies/fields.ts";
 import { lobbiesTopic } from "../domain/kernel/topics.ts";
 import { refuseHostile } from "../domain/kernel/hostile-json.ts";
-import { createPlayerAuthentication, pinOptions } from "./authenticate.ts";
-import { parse } from "./room-errors.ts";
+import { createPlayerAuthentication } from "./authenticate.ts";
+import { pinOptions, parse } from "./room-input.ts";
 import { gameRoom, source, type Source, transactIn, assignChanged, syncMap } from "./mirror-room.ts";
 import { openRefreshedRoomsOf, RefreshedRoom } from "./refreshed-room.ts";
 

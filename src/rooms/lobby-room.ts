@@ -35,15 +35,9 @@ import {
   SIGNAL_TO_MAX,
   SIGNALS_PER_SECOND_MAX,
 } from "../domain/social/lobbies/fields.ts";
-import {
-  authenticate,
-  createPlayerCheck,
-  type LiveClient,
-  pinOptions,
-  type Principal,
-  refusalOf,
-} from "./authenticate.ts";
-import { parse } from "./room-errors.ts";
+import { authenticate, createPlayerCheck, type Principal, refusalOf } from "./authenticate.ts";
+import { pinOptions, parse } from "./room-input.ts";
+import type { LiveClient } from "./session.ts";
 import {
   type Absence,
   type Change,

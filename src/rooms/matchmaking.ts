@@ -5,7 +5,7 @@ import { z } from "zod";
 import type { App } from "../app.ts";
 import { type CustomHost, httpsRequired, nameOfHost, spokeHttps } from "../domain/accounts/domains/known.ts";
 import { countRequest, limitHeaders, RateLimited } from "../domain/accounts/rate-limits/limiter.ts";
-import { clientAddress } from "../domain/accounts/rate-limits/networks.ts";
+import { clientAddress } from "../domain/kernel/networks.ts";
 import {
   DomainError,
   ERROR_STATUS,
@@ -19,7 +19,8 @@ import { outageOf } from "../domain/kernel/outages.ts";
 import { requestIdFrom } from "../domain/kernel/ids.ts";
 import { asOneJoin, type Gate } from "./admission.ts";
 import { authenticate, verifyToken } from "./authenticate.ts";
-import { errorObject, INTERNAL_ERROR, parse, withReason } from "./room-errors.ts";
+import { errorObject, INTERNAL_ERROR, withReason } from "./room-errors.ts";
+import { parse } from "./room-input.ts";
 import type { ListingRepair } from "./listing.ts";
 import type { LiveRoom, SeatHolder } from "./live-room.ts";
 import { seatForOldSdk } from "./sockets.ts";

@@ -17,8 +17,9 @@ import { type Grouped, grouped } from "../domain/kernel/flights.ts";
 import type { PlayerStatus } from "../domain/players/player.ts";
 import { projectPlans, readPlan } from "../domain/progression/plan.ts";
 import type { ShownPlayer } from "../domain/progression/players/show.ts";
-import { authenticate, type LiveClient, pinOptions, refusalOf } from "./authenticate.ts";
-import { parse } from "./room-errors.ts";
+import { authenticate, refusalOf } from "./authenticate.ts";
+import { pinOptions, parse } from "./room-input.ts";
+import type { LiveClient } from "./session.ts";
 import { CLOSE, HEARTBEAT_SECONDS, live, livePlayerMessage, SESSIONS_MAX, stateOf } from "./messages.ts";
 import {
   gameRoom,

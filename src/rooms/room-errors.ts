@@ -1,28 +1,10 @@
 import { CloseCode, ErrorCode as CoreCode, ServerError } from "@colyseus/core";
 import { SeatReservationError } from "@colyseus/core/errors/SeatReservationError";
-import type { z } from "zod";
 import { DomainError, ERROR_STATUS, type ErrorCode, type FieldProblem } from "../domain/kernel/errors.ts";
-import { refuseHostile } from "../domain/kernel/hostile-json.ts";
 import { outageError } from "../domain/kernel/outages.ts";
-import { problemsOf } from "../domain/kernel/zod-problems.ts";
 
 /** The error object of a rejected request or a refused join. */
 type ErrorObject = { code: ErrorCode; message: string; details: FieldProblem[]; reason?: string };
-
-/**
- * Parses client input; rejects first what the database cannot store or an object must not have.
- * @throws DomainError VALIDATION_ERROR with the paths of all problems
- */
-export const parse = <S extends z.ZodType>(schema: S, value: unknown): z.output<S> => {
-  refuseHostile("", value);
-  const result = schema.safeParse(value);
-  if (result.success) return result.data;
-  const details = problemsOf(result.error, "body");
-  const [first] = details;
-  throw new DomainError("VALIDATION_ERROR", first ? `${first.field}: ${first.message}` : "invalid", {
-    details,
-  });
-};
 
 const isErrorCode = (code: unknown): code is ErrorCode =>
   typeof code === "string" && Object.hasOwn(ERROR_STATUS, code);

@@ -10,7 +10,7 @@ import {
   networkText,
   overlap,
   subscriberOf,
-} from "../../src/domain/accounts/rate-limits/networks.ts";
+} from "../../src/domain/kernel/networks.ts";
 
 const network = (text: string) => {
   const found = networkOf(text);

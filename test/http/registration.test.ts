@@ -5,7 +5,7 @@ import { sql } from "kysely";
 import { hashRandomSecret } from "../../src/domain/accounts/auth/one-time-secrets.ts";
 import { User } from "../../src/domain/accounts/auth/user.ts";
 import { LIMITS } from "../../src/domain/accounts/rate-limits/limiter.ts";
-import { limitKeyOf } from "../../src/domain/accounts/rate-limits/networks.ts";
+import { limitKeyOf } from "../../src/domain/kernel/networks.ts";
 import { Tenant } from "../../src/domain/accounts/tenants/tenant.ts";
 import { type Answer, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";

@@ -80,8 +80,8 @@ const fitWebhooks = async (work: Work, tenantId: string, max: number | null): Pr
   const { rows } = await sql<{ id: string; paused: boolean }>`
     with ranked as (
       select id, coalesce(row_number() over (order by created_at, id) > ${max}::int, false) as is_over
-      from webhooks where tenant_id = ${tenantId}::uuid and deleted_at is null and (status in ('ACTIVE', 'FAILED')
-        or (status = 'PAUSED' and disabled_reason = ${PLAN_REASON})))
+      from webhooks where tenant_id = ${tenantId}::uuid and deleted_at is null
+        and (status in ('ACTIVE', 'FAILED') or (status = 'PAUSED' and disabled_reason = ${PLAN_REASON})))
     update webhooks w set
       status = case when r.is_over then 'PAUSED' else 'ACTIVE' end,
       disabled_reason = case when r.is_over then ${PLAN_REASON} end,

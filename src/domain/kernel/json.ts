@@ -63,7 +63,7 @@ export const shownIfSet = <T extends object, F extends keyof T>(
 /** The row that a statement returns for a T: times, which have names such as `createdAt`, are Dates. */
 export type RowOf<T> = { [K in keyof T]: K extends `${string}At` ? Date | Extract<T[K], null> : T[K] };
 
-/** Returns all fields of a row as the API shows them. */
+/** Returns all fields of a row as the API shows them: each column that is selected is in the answer. */
 export const shownRow = <T extends object>(row: RowOf<T>): T =>
   shown(row, Object.keys(row) as (keyof T)[]) as never;
 

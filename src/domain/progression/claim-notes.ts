@@ -119,7 +119,8 @@ const settleDeath = async (
   const { db } = work;
   const noted = sql`c.part = ${part} and q.part = c.part and q.event_id = any(c.event_ids)`;
   const { rows } = await sql<QueuedEvent>`
-    select ${QUEUED_EVENT} from event_claims c, event_q q join tracked_events e on e.project_id = q.project_id and e.id = q.event_id
+    select ${QUEUED_EVENT} from event_claims c, event_q q
+    join tracked_events e on e.project_id = q.project_id and e.id = q.event_id
     where ${noted} and c.is_evaluating and cardinality(c.event_ids) = 1`.execute(db);
   onDied?.(part, count);
   const together = Math.ceil(count / GROUPS);

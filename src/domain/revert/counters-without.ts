@@ -25,7 +25,7 @@ export type CounterStarts = ReadonlyMap<string, number>;
 
 const CUSTOM = "custom.";
 
-/** Returns the events derived from the event, as far as they were emitted; of an erased player without properties. */
+/** Returns the events derived from the event, as far as they were emitted; properties may have been erased. */
 export const derivedOf = (emitted: readonly CausedEvent[], at: number): PastEvent[] =>
   emitted.map(({ type, data }) => {
     if (!type.startsWith(CUSTOM)) return { type, at, properties: data };

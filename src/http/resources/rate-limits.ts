@@ -3,12 +3,7 @@ import type { App } from "../../app.ts";
 import { audit } from "../../domain/accounts/audit/audit.ts";
 import { actorOf } from "../../domain/kernel/caller.ts";
 import { invalid } from "../../domain/kernel/errors.ts";
-import {
-  canonicalAddress,
-  isProtected,
-  overlap,
-  subscriberOf,
-} from "../../domain/accounts/rate-limits/networks.ts";
+import { canonicalAddress, isProtected, overlap, subscriberOf } from "../../domain/kernel/networks.ts";
 import {
   BLOCK_REASON_MAX,
   BLOCK_SECONDS_MAX,

@@ -4,7 +4,7 @@ import { connect as connectTls, createSecureContext } from "node:tls";
 import ipaddr from "ipaddr.js";
 import { errors } from "undici";
 import type { OutboundSettings } from "../../config/sections.ts";
-import { isIn, networkOf } from "../../domain/accounts/rate-limits/networks.ts";
+import { isIn, networkOf } from "../../domain/kernel/networks.ts";
 import { createSizedCache } from "../../domain/kernel/caches.ts";
 
 /** The only block of IPv6 that has been allocated as public addresses. */

@@ -37,7 +37,7 @@ import {
 } from "../mfa/sign-in.ts";
 import { type AbuseParts, blockAbuser } from "../rate-limits/ip-blocks.ts";
 import { type CountingParts, countUse, LIMITS } from "../rate-limits/limiter.ts";
-import { limitKeyOf } from "../rate-limits/networks.ts";
+import { limitKeyOf } from "../../kernel/networks.ts";
 import { Tenant } from "../tenants/tenant.ts";
 import type { UserCaller } from "../../kernel/caller.ts";
 import { conflict, DomainError, forbidden, invalid, unauthorized } from "../../kernel/errors.ts";

@@ -9,7 +9,7 @@ import {
   type LimitState,
   RateLimited,
 } from "../rate-limits/limiter.ts";
-import { limitKeyOf } from "../rate-limits/networks.ts";
+import { limitKeyOf } from "../../kernel/networks.ts";
 import { DomainError, type FieldProblem, forbidden } from "../../kernel/errors.ts";
 import { BUSY } from "../../kernel/outages.ts";
 import { Bulkhead } from "../../kernel/bulkhead.ts";

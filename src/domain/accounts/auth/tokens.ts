@@ -10,7 +10,7 @@ import { defineEntity, p } from "@mikro-orm/core";
 import { errors, jwtVerify, SignJWT } from "jose";
 import { sql } from "kysely";
 import { z } from "zod";
-import { limitKeyOf } from "../rate-limits/networks.ts";
+import { limitKeyOf } from "../../kernel/networks.ts";
 import { createSizedCache } from "../../kernel/caches.ts";
 import { ROLES } from "../../kernel/caller.ts";
 import { unauthorized } from "../../kernel/errors.ts";

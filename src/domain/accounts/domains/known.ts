@@ -12,7 +12,7 @@ import { isId, newId } from "../../kernel/ids.ts";
 import { Bulkhead } from "../../kernel/bulkhead.ts";
 import { shown } from "../../kernel/json.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
-import { isIn, isOfThisMachine, networkOf } from "../rate-limits/networks.ts";
+import { isIn, isOfThisMachine, networkOf } from "../../kernel/networks.ts";
 import { type DomainWithCertificate, lockDomain, readDomains, recordAct, shownSslStatus } from "./states.ts";
 
 /** A check that is not over after this time, in ms, is another worker's to do. */

@@ -17,7 +17,7 @@ import {
   suspended,
 } from "./states.ts";
 import type { Mail } from "../email/mail.ts";
-import { canonicalAddress } from "../rate-limits/networks.ts";
+import { canonicalAddress } from "../../kernel/networks.ts";
 import { notifyAdmins } from "../tenants/notify-owners.ts";
 import { hasFeature, limitsOf, type Plan, type PlanLimits } from "../../kernel/caller.ts";
 import { isoOf } from "../../kernel/iso-time.ts";

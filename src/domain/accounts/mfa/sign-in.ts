@@ -14,7 +14,7 @@ import {
   usePasskey,
 } from "./passkeys.ts";
 import { type CountingParts, LIMITS, RateLimited } from "../rate-limits/limiter.ts";
-import { limitKeyOf } from "../rate-limits/networks.ts";
+import { limitKeyOf } from "../../kernel/networks.ts";
 import { holdIdp, tellOfBreakGlass } from "../sso/enforcement.ts";
 import { type Challenge, DomainError, invalid, unauthorized } from "../../kernel/errors.ts";
 import type { SecretBox } from "../../kernel/secret-box.ts";

@@ -30,7 +30,7 @@ import {
   withParameters,
 } from "./provider.ts";
 import { type Limiter, LIMITS } from "../rate-limits/limiter.ts";
-import { limitKeyOf } from "../rate-limits/networks.ts";
+import { limitKeyOf } from "../../kernel/networks.ts";
 import { holdIdp, isClaimed, requireSso } from "../sso/enforcement.ts";
 import { consumeInvitation, type Invited } from "../team/accept.ts";
 import { addUser, openTenant, Tenant, type TenantDefaults } from "../tenants/tenant.ts";

@@ -3,7 +3,14 @@ import { sql } from "kysely";
 import { audit } from "../audit/audit.ts";
 import { createShortCache, type ShortCache } from "../auth/short-cache.ts";
 import { type Bucket, type Counted, type Limiter, LIMITS } from "./limiter.ts";
-import { isProtected, limitKeyOf, type Network, networkOf, networkText, subscriberOf } from "./networks.ts";
+import {
+  isProtected,
+  limitKeyOf,
+  type Network,
+  networkOf,
+  networkText,
+  subscriberOf,
+} from "../../kernel/networks.ts";
 import { forbidden, invalid, notFound } from "../../kernel/errors.ts";
 import { newId } from "../../kernel/ids.ts";
 import { entityOrder, type Ordered, type PageQuery, type SortOf } from "../../kernel/paging.ts";

@@ -1,6 +1,6 @@
 import { type Caller, type KeyCaller, limitsOf } from "../../kernel/caller.ts";
 import { DomainError, numbered } from "../../kernel/errors.ts";
-import { limitKeyOf } from "./networks.ts";
+import { limitKeyOf } from "../../kernel/networks.ts";
 
 const MINUTE = 60;
 

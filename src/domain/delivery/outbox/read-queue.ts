@@ -34,7 +34,7 @@ const RELAY_PROJECTS = 10;
 const COMMITS_EACH = RELAY_COMMITS / RELAY_PROJECTS;
 
 /** A queue row, which announces the outbox rows of a commit to the relay. */
-export type QueueRow = { project_id: string; part: number; seq: number; outbox_ids: string[] };
+type QueueRow = { project_id: string; part: number; seq: number; outbox_ids: string[] };
 /** The part of a commit taken by a round: its first rows, out of `waiting` ones. */
 export type TakenCommit = QueueRow & { waiting: number };
 /** A line, or another row. */

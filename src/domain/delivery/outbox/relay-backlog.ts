@@ -73,6 +73,7 @@ const readRound = async (
     const found = await transact((work) =>
       readRows(work, next, { bytes: RELAY_BYTES, laneBytes: RELAY_BYTES }),
     );
+    // The first of them, as many as fit.
     read += countRows(found.queued);
     entries.add(found.rows);
     for (const row of found.rows) rows.push(isOfRanks(row) ? { ...row, data: {} } : row);

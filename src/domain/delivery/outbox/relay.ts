@@ -250,6 +250,7 @@ export const relayPartitions = async (relay: RelayParts, parts: readonly number[
     });
     had.rows = countRows(round.queued);
     had.bytes = sumBytes(round.rows);
+    // Of `again`, those that are not finished before the others.
     let left = again;
     if (round.queued.length > 0)
       await sendRound(relay, round, {

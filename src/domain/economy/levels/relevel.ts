@@ -107,6 +107,8 @@ export const levelRecalculation = jobKind({
 /**
  * Changes a project. Where levels may fall from now on (`allowLevelDown`), those that are above the curve's are
  * lowered by a job.
+ * @param change changes this very entity
+ * @throws DomainError CONFLICT JOB_LIMIT
  */
 export const lettingLevelsFall = async (
   work: Work,

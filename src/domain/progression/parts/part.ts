@@ -50,8 +50,18 @@ export type Arm = {
   write(rows: RawBuilder<unknown>, now: RawBuilder<unknown>): RawBuilder<unknown>;
 };
 
-/** Selects the rows of one player from a table with the key (project_id, player_id, …). */
-export const rowsOfPlayer = (table: string, columns: string, rest = "limit 1000"): RawBuilder<unknown> =>
+/** More than a player has of most kinds, archived definitions included: it keeps the planner from a scan. */
+const HELD_MAX = 1_000;
+
+/**
+ * Selects the rows of one player from a table with the key (project_id, player_id, …).
+ * @param rest ends the selection, with its own limit; what is beyond it is not loaded
+ */
+export const rowsOfPlayer = (
+  table: string,
+  columns: string,
+  rest = `limit ${HELD_MAX}`,
+): RawBuilder<unknown> =>
   sql.raw(`from r cross join lateral (
     select ${columns} from ${table} s where s.project_id = r.p and s.player_id = r.i ${rest}) s`);
 
@@ -191,7 +201,9 @@ type HeldRows<V, R> = Pick<PlayerPart, "tag" | "isNeeded"> & {
   /** The other columns, as `columnsOf` has them, and those that are written beside them. */
   columns: string;
   written?: string;
+  /** As of `rowsOfPlayer`. */
   rest?: string;
+  /** Makes the holding of a row as it was read. */
   holdingOf?: (row: R) => V;
   /** Makes the row that is written; undefined for none. */
   rowOf?: (holding: V, place: Place) => object | undefined;

@@ -4,6 +4,8 @@ import type { BadgeState, PlayerState, QuestState } from "../../evaluation/playe
 import { dueOf, type QuestRow } from "../../evaluation/quests/row.ts";
 import { changesOf, dueAt, heldRows, insertInto, loadedBy, type PlayerPart, rowsOfPlayer } from "./part.ts";
 
+/** Adventures of a project, archived ones included. */
+const ADVENTURES_HELD_MAX = 1_000;
 /** Adventures that a player has joined, or has premium of. */
 export const adventures = heldRows<AdventureRow, AdventureRow & { doc: Partial<AdventureRow> }>({
   tag: "av",
@@ -13,6 +15,7 @@ export const adventures = heldRows<AdventureRow, AdventureRow & { doc: Partial<A
   key: "adventure_key",
   columns: `id uuid, adventure_version int version, state text, points numeric, started_at ms startedMs,
     completed_at ms completedMs, claimed_at ms claimedMs, premium_at ms premiumMs, due_at ms dueMs, doc jsonb`,
+  rest: `limit ${ADVENTURES_HELD_MAX}`,
   holdingOf: ({ doc, ...columns }) => ({ ...columns, ...doc }),
   rowOf: ({ isChanged, items, unlocked, tiers, isAuto, again, ...columns }, place) =>
     isChanged ? { ...place, ...columns, doc: { items, unlocked, tiers, isAuto, again } } : undefined,

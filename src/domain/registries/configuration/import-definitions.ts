@@ -16,7 +16,8 @@ import type { Json } from "../../kernel/events/events.ts";
 import { newId } from "../../kernel/ids.ts";
 import { nextSlice, SLICE_MS } from "../../kernel/slices.ts";
 import type { Work } from "../../kernel/work.ts";
-import { type ConfigChange, type Copied, naming, skipOrThrow } from "./diff.ts";
+import type { ConfigChange } from "./diff.ts";
+import { type Copied, naming, skipOrThrow } from "./import-change.ts";
 import { writeInParts } from "./import-rules.ts";
 import { DEFINITION_KINDS } from "../definition-kinds.ts";
 

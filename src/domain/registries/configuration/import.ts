@@ -34,7 +34,8 @@ import {
 } from "../../leaderboards/leaderboards.ts";
 import { putCurve } from "../../progression/level-curves.ts";
 import { Leaderboard } from "../../progression/load-plan.ts";
-import { type ConfigChange, diffConfig, itemFields, naming, type Copied } from "./diff.ts";
+import { type ConfigChange, diffConfig, itemFields } from "./diff.ts";
+import { naming, type Copied } from "./import-change.ts";
 import { type ConfigDocument, keyOf, REPORTS, SINGLE, sectionOf } from "./document.ts";
 import { exportConfig, exportedBoard, withSecretsFrom } from "./export.ts";
 import {

@@ -128,8 +128,7 @@ const recountNext = async (
   if (ids.length === 0) return { result };
   const total = state.total ?? (await countRows(work, sql`players where project_id = ${projectId}`)).total;
   const done = await recount(work, plan, { ids, counters, part });
-  // Nobody, where none was done.
-  await follow?.(ids.slice(0, ids.indexOf(done.last!) + 1));
+  await follow?.(done.last === undefined ? [] : ids.slice(0, ids.indexOf(done.last) + 1));
   const next = {
     after: done.last ?? after,
     ...(done.left ? { part: done.left } : {}),

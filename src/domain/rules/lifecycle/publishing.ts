@@ -29,8 +29,8 @@ type PublishedRule = ShownRule & { warnings: string[] };
 
 /**
  * Locks a rule and its project's definitions, checks that a document can run there, and makes it run.
- * @param what the document; `isNew`: it becomes a version
- * @param change makes it run, if the project's limit allows
+ * @param choose which of its documents; `isNew`: it becomes a version
+ * @param change makes the document run, if the project's limit allows
  * @throws DomainError NOT_FOUND; CONFLICT INVALID_STATE, RULE_LIMIT; VALIDATION_ERROR: the document's names must
  * exist, and rules must not trigger one another endlessly (its reason is then RULE_LOOP)
  */

@@ -70,7 +70,7 @@ export const ReadBody = z.strictObject({ seq: z.int().min(0).max(Number.MAX_SAFE
 /** Maximum number of different emoji on one message. */
 export const REACTIONS_MAX = 20;
 
-export type React = { seq: number; emoji: string; op: "ADD" | "REMOVE" };
+type React = { seq: number; emoji: string; op: "ADD" | "REMOVE" };
 type Reactions = { seq: number; reactions: ChatMessage["reactions"] };
 
 const checkOpen = ({ channel, role }: Admission): void => {
@@ -178,8 +178,6 @@ export const markRead = async (
   const lastReadSeq = found.rows[0]!.last_read_seq;
   return { reply: { lastReadSeq, unread: Math.max(0, channel.lastSeq - lastReadSeq) }, lines: [] };
 };
-
-export type { ChatChange } from "./message-view.ts";
 
 /**
  * A change in a channel other than a send, the same by REST and by room. Throws DomainError if it is not

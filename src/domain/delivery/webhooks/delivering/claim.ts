@@ -143,18 +143,10 @@ const missing = ({ body, isProjectGone, isErased }: ClaimRow): string | null => 
 };
 
 const claimed = (row: ClaimRow, leasedUntil: Date): ClaimedDelivery => {
-  const { webhookId: id, tenantId, url, status, secret, previousSecret, ...rest } = row;
-  const {
-    previousSecretExpiresAt,
-    lastSuccessAt,
-    failingSince,
-    isErased: _,
-    isProjectGone: __,
-    ...own
-  } = rest;
-  const secrets = { secret, previousSecret, previousSecretExpiresAt };
-  const webhook = { id, tenantId, url, status, ...secrets, lastSuccessAt, failingSince };
-  return { ...own, missing: missing(row), leasedUntil, webhook };
+  const { id, eventId, eventType, body, isTest, attempts, isNew, happenedAt, ...rest } = row;
+  const { webhookId, isErased: _erased, isProjectGone: _gone, ...webhook } = rest;
+  const what = { id, eventId, eventType, body, isTest, attempts, isNew, happenedAt };
+  return { ...what, missing: missing(row), leasedUntil, webhook: { ...webhook, id: webhookId } };
 };
 
 /** Releases claimed deliveries that were not completed: they are due at once. No attempt is counted. */
