@@ -128,7 +128,7 @@ const recountNext = async (
   if (ids.length === 0) return { result };
   const total = state.total ?? (await countRows(work, sql`players where project_id = ${projectId}`)).total;
   const done = await recount(work, plan, { ids, counters, part });
-  await follow?.(upTo(ids, done.last));
+  await follow?.(firstUpTo(ids, done.last));
   const next = {
     after: done.last ?? after,
     ...(done.left ? { part: done.left } : {}),
@@ -143,7 +143,7 @@ const recountNext = async (
 };
 
 /** Returns the first ids, up to one of them; none without it. */
-const upTo = (ids: readonly string[], last: string | undefined): string[] =>
+const firstUpTo = (ids: readonly string[], last: string | undefined): string[] =>
   last === undefined ? [] : ids.slice(0, ids.indexOf(last) + 1);
 
 const nextPlayers = async ({ db }: Work, projectId: string, after: string): Promise<string[]> => {
