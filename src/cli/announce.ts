@@ -101,7 +101,7 @@ const serverReady = (state: State & { url: string; operate: string }): Told => {
 
 /** There is no demo. */
 const NEXT: Told = {
-  msg: "to begin, make a project and a key: docs/guides/getting-started.md",
+  msg: "register, then make a project and a key: docs/guides/getting-started.md",
   rows: [
     row("API key", "register, then make a project and a key: POST /auth/register, /projects,"),
     row("", "/projects/{projectId}/api-keys; /docs shows the bodies"),
