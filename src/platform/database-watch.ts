@@ -31,9 +31,14 @@ export const databaseTime = (): DatabaseTime => {
 const CHECK_EVERY_MS = 250;
 /** Grace for the answer to arrive after PostgreSQL should have ended the statement, in ms. */
 const ANSWER_GRACE_MS = 1_000;
+/** After this time PostgreSQL is asked whether it still runs what an operator waits for, in ms. */
+const LOOK_AFTER_MS = 1_000;
 
-/** A client of pg, whose socket can be terminated at any time. */
-export type Socketed = { connection: { stream: { destroy(error?: Error): unknown } } };
+/** A client of pg, whose socket can be terminated at any time; `processID` of its backend once it is connected. */
+export type Socketed = {
+  processID?: number | null;
+  connection: { stream: { destroy(error?: Error): unknown } };
+};
 
 const noAnswer = (ms: number): Error =>
   Object.assign(new Error(`PostgreSQL has not answered within ${ms} ms`), { code: "ETIMEDOUT" });
@@ -54,6 +59,7 @@ export class Waiting {
   #waitedMs = 0;
   #timeouts: Timeouts | undefined;
   #isHeard = false;
+  #looksAtRest = 0;
 
   constructor(client: Socketed) {
     this.#client = client;
@@ -66,6 +72,7 @@ export class Waiting {
     const ended = (isAnswered: boolean): void => {
       this.#owed--;
       this.#waitedMs = 0;
+      this.#looksAtRest = 0;
       this.#isHeard ||= isAnswered;
     };
     answer.then(
@@ -86,6 +93,22 @@ export class Waiting {
     return this.#owed > 0 && isOfOperators(this.#timeouts);
   }
 
+  /** The backend that owes an operator an answer for some time; undefined if there is none. */
+  get backendOfOperators(): number | undefined {
+    return this.isOfOperators && this.#waitedMs >= LOOK_AFTER_MS
+      ? (this.#client.processID ?? undefined)
+      : undefined;
+  }
+
+  /**
+   * Records whether PostgreSQL says that the backend is idle although it owes an answer: then the statement or
+   * its answer was lost. @returns whether it was idle at two looks in a row
+   */
+  rests(isAtRest: boolean): boolean {
+    this.#looksAtRest = isAtRest ? this.#looksAtRest + 1 : 0;
+    return this.#looksAtRest > 1;
+  }
+
   /** Must be called every CHECK_EVERY_MS. @returns whether the answer is overdue */
   tick(): boolean {
     if (this.#owed === 0) return false;
@@ -101,8 +124,9 @@ export class Waiting {
 
 /** How often a process queries PostgreSQL's time, in ms. */
 const POLL_EVERY_MS = 500;
-/** PostgreSQL counts as silent after this time without an answer, in ms. */
+/** PostgreSQL counts as silent after this time without an answer, in ms; after the longer one operators give up. */
 const SILENT_AFTER_MS = 3_000;
+const OPERATORS_AFTER_MS = 20_000;
 /** Time limit for the watch's own connection to be opened, and delay before another is tried, in ms. */
 const CONNECT_MAX_MS = 1_000;
 const RETRY_MS = 100;
@@ -121,6 +145,11 @@ export type WatchedPool = {
   connect(...args: unknown[]): Promise<PooledClient>;
   on(event: "connect" | "acquire" | "release" | "remove", listener: (...of: never[]) => void): unknown;
 };
+
+/** Backends of this user that have been idle for a second. */
+const AT_REST = `select pid from pg_stat_activity where pid = any($1) and datname = current_database()
+  and usename = current_user and state like 'idle%'
+  and state_change < clock_timestamp() - interval '1 second'`;
 
 /** The pool's error for a wait that took too long, whether for a free connection or for a new one. */
 const isConnectTimeout = (error: unknown): boolean =>
@@ -218,7 +247,8 @@ export class DatabaseWatch {
     const waits = [...this.#clients].map(({ waiting }) => waiting);
     if (waits.filter((waiting) => waiting.takeHeard()).length > 0) this.#hear();
     if (this.#isSilent && !wasSilent) this.#beginSilence(waits);
-    const overdue = waits.filter((waiting) => waiting.tick());
+    const isGivenUp = this.#unansweredMs >= OPERATORS_AFTER_MS;
+    const overdue = waits.filter((waiting) => waiting.tick() || (isGivenUp && waiting.isOfOperators));
     for (const waiting of overdue) waiting.end();
     // An answer lost on one connection may mean that the others are dead too.
     if (overdue.length > 0) for (const { waiting } of this.#idle) waiting.end();
@@ -263,8 +293,22 @@ export class DatabaseWatch {
       this.#askingMs = 0;
       this.#hear();
       this.#onBegun?.();
+      await this.#endLost(client);
       await this.#pause(POLL_EVERY_MS);
     }
+  }
+
+  /** Ends connections by which operators wait for an answer that no backend owes: their statements have no time. */
+  async #endLost(client: PollingClient): Promise<void> {
+    const owing = [...this.#clients].flatMap(({ waiting }) => {
+      const pid = waiting.backendOfOperators;
+      return pid === undefined ? [] : [{ waiting, pid }];
+    });
+    if (owing.length === 0) return;
+    const { rows } = await client.query<{ pid: number }>(AT_REST, [owing.map(({ pid }) => pid)]);
+    const resting = new Set(rows.map(({ pid }) => pid));
+    for (const { waiting, pid } of owing)
+      if (waiting.rests(resting.has(pid)) && waiting.backendOfOperators === pid) waiting.end();
   }
 
   async #pause(ms: number): Promise<void> {
