@@ -136,7 +136,7 @@ type PollingClient = Socketed & {
   on(event: "error", listener: () => void): unknown;
   query<R>(text: string, values?: unknown[]): Promise<{ rows: R[] }>;
 };
-type PooledClient = Socketed & { waiting: Waiting };
+type PooledClient = Socketed & { waiting: Waiting; release(): void };
 /** The part of pg's pool that is used. */
 export type WatchedPool = {
   options: { max?: number };
@@ -165,6 +165,8 @@ export class DatabaseWatch {
   readonly #log: Logger | undefined;
   readonly #clients = new Set<PooledClient>();
   readonly #idle = new Set<PooledClient>();
+  /** Refusals of those who wait for a connection. */
+  readonly #refusals = new Set<() => void>();
   readonly #stopping = new AbortController();
   readonly #time = databaseTime();
   readonly #timer: NodeJS.Timeout;
@@ -225,11 +227,22 @@ export class DatabaseWatch {
       if (args.length > 0) return connect(...args);
       this.check();
       try {
-        return await connect();
+        return await this.#unlessSilent(connect());
       } catch (error) {
         throw this.#isFull(error) ? tooBusy() : error;
       }
     };
+  }
+
+  /** The next silence ends the wait, which is else as long as that for a new connection. */
+  #unlessSilent(connected: Promise<PooledClient>): Promise<PooledClient> {
+    return new Promise((resolve, reject) => {
+      const refuse = (): void => reject(noAnswer(SILENT_AFTER_MS));
+      this.#refusals.add(refuse);
+      connected
+        .then((client) => (this.#refusals.has(refuse) ? resolve(client) : client.release()), reject)
+        .finally(() => this.#refusals.delete(refuse));
+    });
   }
 
   /** Whether an error says that all connections stayed in use while PostgreSQL answers. */
@@ -256,6 +269,8 @@ export class DatabaseWatch {
 
   #beginSilence(waits: readonly Waiting[]): void {
     this.#log?.warn("the database does not answer");
+    for (const refuse of this.#refusals) refuse();
+    this.#refusals.clear();
     for (const waiting of waits) if (!waiting.isOfOperators) waiting.end(noAnswer(SILENT_AFTER_MS));
   }
 
