@@ -86,7 +86,7 @@ const requireSchema = async ({ mode }: Config, database: Database): Promise<void
   if (mode === "embedded") await database.migrateUp();
   const states = await database.migrationStates();
   if (states.every(({ isApplied }) => isApplied)) return;
-  throw new Error("The database's schema is not this version's; run npm run migrate first");
+  throw new Error("The database's schema is not this version's: npm run migrate first");
 };
 
 /**

@@ -313,7 +313,10 @@ export class DatabaseWatch {
     }
   }
 
-  /** Ends connections by which operators wait for an answer that no backend owes: their statements have no time. */
+  /**
+   * Ends connections by which operators wait for an answer that no backend owes: their statements may take an
+   * hour, so nothing else would end the wait.
+   */
   async #endLost(client: PollingClient): Promise<void> {
     const owing = [...this.#clients].flatMap(({ waiting }) => {
       const pid = waiting.backendOfOperators;

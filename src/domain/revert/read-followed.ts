@@ -293,8 +293,8 @@ const raise = (
   const isRepeatable = badges.get(key)?.definition.repeatable === true;
   if (isRepeatable && badge.times < held.timesAwarded)
     left.push(`badge ${key}: how often its counter has awarded it`);
-  const times = held.timesAwarded;
-  followed.set(key, { ...badge, times, tier: Math.max(badge.tier, Math.min(tier, held.tier)) });
+  const raised = Math.max(badge.tier, Math.min(tier, held.tier));
+  followed.set(key, { ...badge, times: held.timesAwarded, tier: raised });
 };
 
 const lostOfPlayer = (one: FollowingLoss): { badges: LostOfBadge[]; awards: Set<string> } => {
