@@ -18,17 +18,18 @@ export const buildsOf = (against: string | undefined): Build[] =>
 
 export type Child = { process: ChildProcess; pid: number; stop(): Promise<void> };
 
-type StartOptions = { env: Record<string, string>; logFile?: string; execArgv?: string[] };
+type StartOptions = { env: Record<string, string>; logFile?: string; execArgv?: string[]; execPath?: string };
 
 /** Starts a program, and waits for the first message that it sends, which says that it is ready. */
 export const start = async (
   [path = "", ...args]: readonly string[],
-  { env, logFile, execArgv = [] }: StartOptions,
+  { env, logFile, execArgv = [], execPath = process.execPath }: StartOptions,
 ): Promise<Child & { first: unknown }> => {
   const output = logFile === undefined ? "inherit" : openSync(logFile, "a");
   const child = fork(path, args, {
     cwd: join(import.meta.dirname, "../.."),
     execArgv,
+    execPath,
     env: { PATH: process.env["PATH"] ?? "", CONSOLE_BUILD: "off", ...env },
     stdio: ["ignore", output, output, "ipc"],
   });
@@ -59,11 +60,12 @@ const flagsOf = ({ root }: Build): string[] =>
 /** Between its turns a process is idle, for which V8 would take its heap apart, and the quieter build would pay. */
 const IN_TURNS = ["--no-memory-reducer"];
 
-/** Starts `laurel serve` or `laurel worker` of a build. */
+/** Starts `laurel serve` or `laurel worker` of a build, on the Node that it brings. */
 export const startLaurel = (build: Build, command: string, options: StartOptions): Promise<Child> =>
   start([join(build.root, "src/main.ts"), command], {
     ...options,
     execArgv: options.env["MODE"] === "embedded" ? flagsOf(build) : IN_TURNS,
+    execPath: join(build.root, "node_modules/node/bin/node"),
   });
 
 /** A project of a new tenant, with a key for everything. */
