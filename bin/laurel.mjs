@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// The command line. Starts src/main.ts on this Node when it runs TypeScript as it stands, else on the Node 24
+// The command line. Starts src/main.ts on this Node when it runs TypeScript as it stands, else on the Node 26
 // that comes with the packages, which are installed first when they are missing.
 import { spawn, spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";

@@ -109,7 +109,7 @@ describe("analytics of four years of a real site are the truth that comes with t
     ];
     for (const [query, expected] of cases) {
       const { series } = await asker.ask("trends", { ...ALL, timezone: "UTC", ...query });
-      assert.deepEqual(nonZero(series[0].points), nonZero(expected), query["metric"]);
+      assert.deepEqual(nonZero(series[0].points), nonZero(expected), String(query["metric"]));
     }
   });
 

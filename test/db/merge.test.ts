@@ -151,7 +151,7 @@ describe("players who are merged while their events arrive", () => {
     assert.equal(found.size, PAIRS);
     for (let i = 0; i < PAIRS; i++) {
       const count = sent.get(targets[i]!)! + sent.get(sources[i]!)! + 2;
-      assert.deepEqual(found.get(targets[i]!), six(count), targets[i]);
+      assert.deepEqual(found.get(targets[i]!), six(count), targets[i]!);
     }
     await assertSound();
   });
@@ -207,7 +207,7 @@ describe("players who are merged while their events arrive", () => {
     assert.equal(found.size, PAIRS);
     for (let i = 0; i < PAIRS; i++) {
       const count = (sent.get(anonymous[i]!) ?? 0) + (sent.get(known[i]!) ?? 0) + 1;
-      assert.deepEqual(found.get(known[i]!), six(count), known[i]);
+      assert.deepEqual(found.get(known[i]!), six(count), known[i]!);
     }
     await assertSound();
   });

@@ -128,7 +128,10 @@ describe("custom domains with CAA records", () => {
       },
     };
     const { transact, checks } = store;
-    const log = { warn: () => assert(isRefusing), error: assert.fail };
+    const log = {
+      warn: () => assert(isRefusing),
+      error: (_: object, message: string) => assert.fail(message),
+    };
     const order = () =>
       orderDueCertificates({ transact, acme, secretBox, log, dns: checks.dns, caaNames: OURS });
     const check = async () => {

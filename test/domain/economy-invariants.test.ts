@@ -176,7 +176,7 @@ describe("the player economy", () => {
       assert.deepEqual(
         { xp: player.xp, coins: found.balance, held: found.held },
         { xp, coins, held },
-        PLAYERS[i],
+        PLAYERS[i]!,
       );
     }
   };

@@ -334,7 +334,7 @@ describe("single sign-on at custom domains", () => {
       assert.deepEqual([asked.acsUrl, asked.spEntityId], [acs(`https://${own.domain}`), entityId()]);
       const back = await post(own.domain, asked);
       assert.equal(back.status, 302, back.body);
-      assert("access_token" in told(new URL(back.headers.location!)), back.headers.location);
+      assert("access_token" in told(new URL(back.headers.location!)), back.headers.location!);
     });
 
     it("takes no answer there that is meant for PUBLIC_URL", async () => {

@@ -206,7 +206,7 @@ describe("log", () => {
     log.error({ err: failed(["a-name", "hunter2"]) }, "it failed");
     const { err } = JSON.parse(lines[0]!) as { err: { message: string; command: string } };
     assert.deepEqual([err.message, err.command], ["ERR wrong", "set"]);
-    assert.ok(!lines[0]!.includes("hunter2"), lines[0]);
+    assert.ok(!lines[0]!.includes("hunter2"), lines[0]!);
   });
 
   it("logs cycles and deep values without failing", () => {

@@ -92,7 +92,7 @@ describe("registration into a tenant that exists", () => {
       assert.equal((await register({ email, tenantId: tenant.tenantId })).status, 201);
       for (const address of [tenant.email, admin.email]) {
         const mail = await aMailTo(address, /Grace Hopper|wait|join/i);
-        assert.ok(mail.text?.includes(email), mail.text);
+        assert.ok(mail.text!.includes(email), mail.text!);
       }
       for (const address of [viewer.email, suspended.email]) assert.deepEqual(mailsTo(address), []);
     });

@@ -187,7 +187,7 @@ describe("insight into rules", () => {
     const [first] = catalogue.conditions;
     assert.deepEqual([first.type, first.schema.required], ["event_property", ["type", "path", "op"]]);
     const named = JSON.stringify(catalogue).matchAll(/"\$ref":"#\/definitions\/(\w+)"/g);
-    for (const [, name] of named) assert.ok(catalogue.definitions[name!], name);
+    for (const [, name] of named) assert.ok(catalogue.definitions[name!], name!);
     // Form builders show no field for tuples.
     assert.doesNotMatch(JSON.stringify(catalogue), /"\$ref":\{|prefixItems/);
     assert.equal(catalogue.operators.length, 22);

@@ -58,7 +58,7 @@ const enforcementStage = () => {
   const signIn = async (email = tenant.email): Promise<string> => {
     provider.person = { sub: email, email, email_verified: true };
     const answer = told((await aBrowser().go(ssoUrl(server, tenant))).at);
-    assert("access_token" in answer, answer["error_description"]);
+    assert("access_token" in answer, JSON.stringify(answer));
     return answer["access_token"];
   };
   const enforce = async (): Promise<string> => {

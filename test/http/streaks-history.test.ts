@@ -60,7 +60,7 @@ describe("the history of a streak", () => {
     ]) {
       const answer = await history("daily", query);
       assertError(answer, 400);
-      assert.equal(answer.body.error.details[0].field, field, query);
+      assert.equal(answer.body.error.details[0].field, field, query!);
     }
     assert.equal(must(await history("daily", "?from=2025-01-01&to=2026-01-01"), 200).data.length, 366);
     assertError(await history("nothing"), 404);

@@ -105,7 +105,7 @@ const sendTo = (
 const rawTo = async (port: number, bytes: string): Promise<Buffer> => {
   const socket = connect(port, "127.0.0.1");
   const parts: Buffer[] = [];
-  socket.on("data", (part) => void parts.push(part));
+  socket.on("data", (part: Buffer) => void parts.push(part));
   socket.on("error", () => undefined);
   socket.write(bytes);
   await once(socket, "close");

@@ -151,7 +151,7 @@ export const endOf = async (browser: Browser, url: string): Promise<Record<strin
 /** Asserts that the console was told of an error, and of nothing else. */
 export const assertRefused = (answer: Record<string, string>, error = "provider_error"): void => {
   assert.deepEqual(Object.keys(answer).toSorted(), NO_TOKENS);
-  assert.equal(answer["error"], error, answer["error_description"]);
+  assert.equal(answer["error"], error, JSON.stringify(answer));
 };
 
 /** The address with another value of a parameter, or without it. */
