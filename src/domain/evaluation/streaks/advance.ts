@@ -315,12 +315,11 @@ export const grantFreezes = (turn: Turn, streakKey: string, amount: number): num
   return given;
 };
 
+export const STREAK_MEASURES = ["current", "longest", "freezes"] as const;
+export type StreakMeasure = (typeof STREAK_MEASURES)[number];
+
 /** Returns a streak's measure at the event's time, settled; undefined for an unknown streak. */
-export const streakMeasure = (
-  turn: Turn,
-  streakKey: string,
-  measure: "current" | "longest" | "freezes",
-): number | undefined => {
+export const streakMeasure = (turn: Turn, streakKey: string, measure: StreakMeasure): number | undefined => {
   const streak = turn.project.streaks.get(streakKey);
   return streak && settledAt(streak, turn, turn.event.at).state[measure];
 };
