@@ -21,7 +21,7 @@ import { useBoosts } from "../boosts/boosts.ts";
 import { adjustCurrency } from "../currencies/adjust.ts";
 import { publish } from "../emit.ts";
 import type { EntryState } from "../player-state.ts";
-import { type Turn, write } from "../turn.ts";
+import { playerOf, type Turn, write } from "../turn.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { newId } from "../../kernel/ids.ts";
 
@@ -210,8 +210,7 @@ const violated = (turn: Turn, board: Board, { target, violation, ...score }: Vio
     turn,
     "leaderboard.score_held",
     {
-      playerId: player.id,
-      externalUserId: player.externalUserId,
+      ...playerOf(turn),
       leaderboardKey: board.key,
       leaderboardId: board.id,
       periodKey: list.window.key,

@@ -1,4 +1,5 @@
 import { createHash, timingSafeEqual } from "node:crypto";
+import type { QuestSubmissionRow } from "../effects.ts";
 import { publish } from "../emit.ts";
 import type { PlanTurn } from "../project-plan.ts";
 import {
@@ -155,7 +156,7 @@ const isUrl = (text: string): boolean => {
   return /^https?:$/.test(protocol) && username === "" && password === "";
 };
 
-type Evidence = { evidenceType: "TEXT" | "URL" | null; evidence: string | null };
+type Evidence = Pick<QuestSubmissionRow, "evidenceType" | "evidence">;
 
 const WANTED: Readonly<Record<Exclude<ManualStep["evidence"], "NONE">, string>> = {
   TEXT: "a text",
@@ -295,13 +296,6 @@ const wrongKind = ({ definition: { key, kind } }: CompiledStep, submission: Subm
   return { field: FIELDS[submission.kind], message: `is not for a step of kind ${kind}${wants}` };
 };
 
-const REASONS: Readonly<Record<Exclude<StepState, "ACTIVE">, string>> = {
-  LOCKED: "STEP_LOCKED",
-  PENDING_APPROVAL: "STEP_PENDING_APPROVAL",
-  DONE: "STEP_DONE",
-  FAILED: "STEP_FAILED",
-};
-
 const WHY: Readonly<Record<Exclude<StepState, "ACTIVE">, string>> = {
   LOCKED: "others must be done before it",
   PENDING_APPROVAL: "what was submitted waits for a review",
@@ -328,7 +322,7 @@ const openStep = (
   if (step.definition.kind !== submission.kind) return wrongKind(step, submission);
   const state = stepStates(version, row)[place]!;
   if (state !== "ACTIVE")
-    return { reason: REASONS[state], message: `the step ${stepKey} is ${state}: ${WHY[state]}` };
+    return { reason: `STEP_${state}`, message: `the step ${stepKey} is ${state}: ${WHY[state]}` };
   return { version, row, step };
 };
 

@@ -3,7 +3,7 @@ import type { Live } from "../live.ts";
 import { type BundleGrant, isEmptyBundle, multiplyBundle, type Reward } from "./bundle.ts";
 import { QUANTITY_MAX } from "./parts.ts";
 import type { SharedKey } from "../shared-counters.ts";
-import { type Turn, write } from "../turn.ts";
+import { playerOf, type Turn, write } from "../turn.ts";
 import type { Cause } from "../../kernel/events/events.ts";
 import { newId } from "../../kernel/ids.ts";
 
@@ -129,37 +129,20 @@ type PublishedGrant = Pick<RewardGrantRow, "id" | "rewardKey" | "contents" | "ca
 
 /** Emits `player.reward_granted`: when it is granted, and again when it is claimed or fulfilled. */
 export const publishReward = (
-  { player, emit }: Turn,
+  turn: Turn,
   { id: grantId, rewardKey, status, contents, cause }: PublishedGrant,
   { kind, code }: { kind: Reward["kind"]; code: string | null },
 ): void => {
-  const { id: playerId, externalUserId } = player;
-  const drawProof = null;
-  emit("player.reward_granted", {
-    playerId,
-    externalUserId,
-    grantId,
-    rewardKey,
-    kind,
-    status,
-    contents,
-    code,
-    drawProof,
-    cause,
-  });
+  const granted = { grantId, rewardKey, kind, status, contents, code, drawProof: null, cause };
+  turn.emit("player.reward_granted", { ...playerOf(turn), ...granted });
 };
 
 /** Grants the contents of a granted bundle: ledger keys begin with the grant's own key. */
 export const grantContents = (
   turn: Turn,
-  {
-    id,
-    rewardKey,
-    contents,
-    cause,
-    key,
-  }: Pick<RewardGrantRow, "id" | "rewardKey" | "contents" | "cause" | "key">,
+  grant: Pick<RewardGrantRow, "id" | "rewardKey" | "contents" | "cause" | "key">,
 ): void => {
+  const { id, rewardKey, contents, cause, key } = grant;
   const { eventId, rootEventId, actor } = cause;
   const origin = Object.entries({ eventId, rootEventId, actor }).filter(([, value]) => value !== undefined);
   grantBundle(turn, {

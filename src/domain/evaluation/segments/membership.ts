@@ -15,7 +15,7 @@ import {
 import { type Problem, refuseAll, type Tree, typeProblems, visitLeaves } from "../language/trees.ts";
 import type { Metric } from "../metrics/compile.ts";
 import { HOLDINGS, type InputReader, type PlayerState } from "../player-state.ts";
-import { type Turn, write } from "../turn.ts";
+import { playerOf, type Turn, write } from "../turn.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { newId } from "../../kernel/ids.ts";
 
@@ -317,18 +317,14 @@ export const endSpell = (turn: Turn, segmentKey: string): void => {
 
 /** @returns whether that was a change */
 const move = (turn: Turn, segmentKey: string, isMember: boolean): boolean => {
-  const { player, event, emit, nowMs } = turn;
+  const { player, event, nowMs } = turn;
   if (player.segments.has(segmentKey) === isMember) return false;
   if (!isMember) endSpell(turn, segmentKey);
   if (isMember) player.segments.set(segmentKey, Math.min(event.at, nowMs));
   else player.segments.delete(segmentKey);
   player.dirty.segments.add(segmentKey);
-  const { id: playerId, externalUserId } = player;
-  emit(isMember ? "player.segment_entered" : "player.segment_left", {
-    playerId,
-    externalUserId,
-    segmentKey,
-  });
+  const type = isMember ? "player.segment_entered" : "player.segment_left";
+  turn.emit(type, { ...playerOf(turn), segmentKey });
   return true;
 };
 
