@@ -36,8 +36,8 @@ export type CustomEvent = {
 /** Emits an event of the integrator's own, for the action `emit_event`. */
 export const emitCustom = (turn: Turn, custom: CustomEvent): void => {
   const { eventType, properties, cause, channels } = custom;
-  if (channels.includes("webhook") || channels.includes("realtime")) {
-    const outward = channels.filter((channel) => channel === "webhook" || channel === "realtime");
+  const outward = channels.filter((channel) => channel === "webhook" || channel === "realtime");
+  if (outward.length > 0) {
     const named = { ...playerOf(turn), eventType, properties, cause };
     const data: CustomData & { channels: readonly string[] } = { ...named, channels: outward };
     publish(turn, customType(eventType), data, { isSilent: !channels.includes("realtime") });

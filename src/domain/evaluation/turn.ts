@@ -79,7 +79,7 @@ export type QuestOrder = {
   key: string;
   operation: "START" | "ADVANCE" | "COMPLETE" | "FAIL" | "RESET";
   /** ADVANCE: the step, and how much is added to what it has counted, or to the adventure's points. */
-  stepKey?: string;
+  stepKey?: string | undefined;
   amount?: number;
 };
 

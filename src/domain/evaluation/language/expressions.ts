@@ -341,5 +341,12 @@ const fold = (op: FoldName, args: readonly Calculation[]): Calculation => {
   };
 };
 
-export const ROUNDINGS = { FLOOR: Math.floor, ROUND: Math.round, CEIL: Math.ceil };
+const ROUNDINGS = { FLOOR: Math.floor, ROUND: Math.round, CEIL: Math.ceil };
 export const Rounding = z.enum(Object.keys(ROUNDINGS) as (keyof typeof ROUNDINGS)[]).default("FLOOR");
+
+/** As `compileExpression`, of a whole number. */
+export const compileRounded = (node: Expression, rounding: z.output<typeof Rounding>): Calculation => {
+  const valueOf = compileExpression(node);
+  const round = ROUNDINGS[rounding];
+  return (turn) => round(valueOf(turn));
+};

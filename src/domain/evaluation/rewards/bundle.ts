@@ -3,7 +3,7 @@ import { Description, IconUrl, Key, Name } from "../language/syntax.ts";
 import { BUNDLE_PARTS, type BundlePart, type PartName, type PartOfBundle } from "./parts.ts";
 import { invalid } from "../../kernel/errors.ts";
 import type { Cause } from "../../kernel/events/events.ts";
-import { IsoTime } from "../../kernel/iso-time.ts";
+import { isEmptySpan, IsoTime } from "../../kernel/iso-time.ts";
 
 const optional = Object.fromEntries(
   Object.entries(BUNDLE_PARTS).map(([name, { schema }]) => [name, schema.optional()]),
@@ -283,8 +283,7 @@ const kindFault = ({ kind, bundle, fulfilment }: RewardShape): [string, string] 
 export const Reward = rewardShape.superRefine((reward, context) => {
   const fault = kindFault(reward);
   if (fault) context.addIssue({ code: "custom", path: [fault[0]], message: fault[1] });
-  const { availableFrom: from, availableUntil: until } = reward;
-  if (from !== undefined && until !== undefined && Date.parse(until) <= Date.parse(from))
+  if (isEmptySpan(reward.availableFrom, reward.availableUntil))
     context.addIssue({ code: "custom", path: ["availableUntil"], message: "must be after availableFrom" });
 });
 export type Reward = z.output<typeof Reward>;

@@ -6,6 +6,7 @@ import type { SharedKey } from "../shared-counters.ts";
 import { playerOf, type Turn, write } from "../turn.ts";
 import type { Cause } from "../../kernel/events/events.ts";
 import { newId } from "../../kernel/ids.ts";
+import { msOf } from "../../kernel/iso-time.ts";
 
 /** Grants everything in a bundle. Parts that cannot be granted (an archived currency, say) add a warning. */
 export const grantBundle = (turn: Turn, grant: BundleGrant): void => {
@@ -28,7 +29,7 @@ export type RewardGrant = {
   /** CLAIM waits until the player claims it. A prize with a code always does: the code is assigned then. */
   delivery: "AUTO" | "CLAIM";
   /** How long it can be claimed; default: as the reward says. */
-  expiresInSeconds?: number;
+  expiresInSeconds?: number | undefined;
   cause: Cause;
   /** Deterministic, unique for the player. */
   key: string;
@@ -50,8 +51,7 @@ const givenTo = ({ player }: Turn, key: string): number => {
 export const rewardProblem = (turn: Turn, reward: Reward, quantity: number): RewardProblem | undefined => {
   const { key, availableFrom: from, availableUntil: until, perPlayerLimit, stock } = reward;
   const { at } = turn.event;
-  if (from !== undefined && at < Date.parse(from)) return "NOT_AVAILABLE";
-  if (until !== undefined && at >= Date.parse(until)) return "NOT_AVAILABLE";
+  if (at < msOf(from, -Infinity) || at >= msOf(until, Infinity)) return "NOT_AVAILABLE";
   if (perPlayerLimit !== undefined && givenTo(turn, key) + quantity > perPlayerLimit) return "LIMIT_REACHED";
   if (stock === undefined) return undefined;
   const used = turn.shared.used(limitedKey(turn.project.projectId, "reward", key));
