@@ -296,11 +296,12 @@ const wrongKind = ({ definition: { key, kind } }: CompiledStep, submission: Subm
   return { field: FIELDS[submission.kind], message: `is not for a step of kind ${kind}${wants}` };
 };
 
-const WHY: Readonly<Record<Exclude<StepState, "ACTIVE">, string>> = {
-  LOCKED: "others must be done before it",
-  PENDING_APPROVAL: "what was submitted waits for a review",
-  DONE: "it is done once in a cycle",
-  FAILED: "no attempts are left in this cycle",
+/** The reason, and why, for which a step that is not ACTIVE takes no submission. */
+const CLOSED: Readonly<Record<Exclude<StepState, "ACTIVE">, readonly [reason: string, why: string]>> = {
+  LOCKED: ["STEP_LOCKED", "others must be done before it"],
+  PENDING_APPROVAL: ["STEP_PENDING_APPROVAL", "what was submitted waits for a review"],
+  DONE: ["STEP_DONE", "it is done once in a cycle"],
+  FAILED: ["STEP_FAILED", "no attempts are left in this cycle"],
 };
 
 const isStepOf = ({ steps }: CompiledQuest, stepKey: string): boolean =>
@@ -321,9 +322,9 @@ const openStep = (
   if (!step) return { unknown: "step" };
   if (step.definition.kind !== submission.kind) return wrongKind(step, submission);
   const state = stepStates(version, row)[place]!;
-  if (state !== "ACTIVE")
-    return { reason: `STEP_${state}`, message: `the step ${stepKey} is ${state}: ${WHY[state]}` };
-  return { version, row, step };
+  if (state === "ACTIVE") return { version, row, step };
+  const [reason, why] = CLOSED[state];
+  return { reason, message: `the step ${stepKey} is ${state}: ${why}` };
 };
 
 /**
