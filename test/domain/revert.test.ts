@@ -6,7 +6,8 @@ import type { Board } from "../../src/domain/evaluation/boards/board.ts";
 import type { PlayerState } from "../../src/domain/evaluation/player-state.ts";
 import type { PlanTurn, ProjectPlan } from "../../src/domain/evaluation/project-plan.ts";
 import { atOnce } from "../../src/domain/kernel/slices.ts";
-import { evaluateEvent, noEffects } from "../../src/domain/evaluation/evaluate.ts";
+import { noEffects } from "../../src/domain/evaluation/effects.ts";
+import { evaluateEvent } from "../../src/domain/evaluation/evaluate.ts";
 import type { Turn } from "../../src/domain/evaluation/turn.ts";
 import { compileRules } from "../../src/domain/evaluation/running/compile.ts";
 import {

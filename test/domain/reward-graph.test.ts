@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { checkGiving, type Giver, type RewardBundle } from "../../src/domain/evaluation/rewards/bundle.ts";
+import { type Giver, GivingGraph, type RewardBundle } from "../../src/domain/evaluation/rewards/bundle.ts";
 
 describe("what gives what", () => {
   const giver = (kind: Giver["kind"], key: string, ...bundles: RewardBundle[]): Giver => ({
@@ -10,7 +10,7 @@ describe("what gives what", () => {
   const to = (rewardKey: string): RewardBundle => ({ rewards: [{ rewardKey }] });
   const check = (givers: Giver[], own: Giver) => {
     const bundles = own.bundles.map((bundle, i) => ({ bundle, field: `bundle${i}` }));
-    checkGiving(givers, { ...own, bundles });
+    new GivingGraph(givers).put({ ...own, bundles });
   };
   const refused = (givers: Giver[], own: Giver, pattern: RegExp) =>
     assert.throws(

@@ -91,8 +91,6 @@ describe("compiled rules", () => {
     const due = (ruleId: string) => ({ ...aTurn({ type: "system.schedule" }).event, ruleId });
     assert.deepEqual(keysOf(set.candidates(due(b.id))), ["b"]);
     assert.deepEqual(set.candidates(due("gone")), []);
-    assert.equal(set.schedule(a.id)?.key, "a");
-    assert.equal(set.schedule("gone"), undefined);
   });
 
   it("say which are in shadow", () => {

@@ -138,6 +138,11 @@ describe("rules at work", () => {
       assert.equal(run({ player: aPlayer({ status }) }, {}).rows.length, 0);
   });
 
+  it("act only while their actions run, also where one of these fails", () => {
+    const failing = { actions: [{ type: "adjust_currency", currencyKey: "none", amount: 1 }] };
+    for (const document of [{}, failing]) assert.equal(run({}, document).root.acting, undefined);
+  });
+
   it("grant XP under a key of event, rule and action, and name themselves as the cause", () => {
     const rule = aRule({
       actions: [

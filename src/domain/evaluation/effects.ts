@@ -155,20 +155,21 @@ export type SegmentSpellRow = {
 export type TraceRow = { projectId: string; eventId: string; trace: unknown; expiresMs: number };
 
 /** Rows that a batch writes besides the players: append-only lists, which are truncated to undo. */
-export type Effects = {
-  outbox: OutboxRow[];
-  ledger: LedgerRow[];
-  executions: ExecutionRow[];
-  spawned: SpawnedEvent[];
-  badgeAwards: BadgeAwardRow[];
-  streakRuns: StreakRunRow[];
-  segmentSpells: SegmentSpellRow[];
-  rewardGrants: RewardGrantRow[];
-  inbox: InboxRow[];
-  scoreReviews: ScoreReviewRow[];
-  questSubmissions: QuestSubmissionRow[];
-  submissionDecisions: SubmissionDecisionRow[];
+export const noEffects = () => ({
+  outbox: [] as OutboxRow[],
+  ledger: [] as LedgerRow[],
+  executions: [] as ExecutionRow[],
+  spawned: [] as SpawnedEvent[],
+  badgeAwards: [] as BadgeAwardRow[],
+  streakRuns: [] as StreakRunRow[],
+  segmentSpells: [] as SegmentSpellRow[],
+  rewardGrants: [] as RewardGrantRow[],
+  inbox: [] as InboxRow[],
+  scoreReviews: [] as ScoreReviewRow[],
+  questSubmissions: [] as QuestSubmissionRow[],
+  submissionDecisions: [] as SubmissionDecisionRow[],
   /** Scores that rules have submitted; saved with their firings. */
-  scores: RecordedScore[];
-  traces: TraceRow[];
-};
+  scores: [] as RecordedScore[],
+  traces: [] as TraceRow[],
+});
+export type Effects = ReturnType<typeof noEffects>;

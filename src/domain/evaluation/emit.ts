@@ -1,7 +1,7 @@
 import { type Cause, type CustomData, customType, type Json } from "../kernel/events/events.ts";
 import { BODY_MAX, sendMessage, TITLE_MAX } from "./inbox/send.ts";
 import { outboxRow } from "../kernel/outbox.ts";
-import { type Turn, write } from "./turn.ts";
+import { playerOf, type Turn, write } from "./turn.ts";
 
 /** Writes an outbox row of the player: a line of the player's stream unless it `isSilent`. */
 export const publish = (turn: Turn, type: string, data: unknown, { isSilent = false } = {}): void => {
@@ -36,17 +36,10 @@ export type CustomEvent = {
 /** Emits an event of the integrator's own, for the action `emit_event`. */
 export const emitCustom = (turn: Turn, custom: CustomEvent): void => {
   const { eventType, properties, cause, channels } = custom;
-  const { id: playerId, externalUserId } = turn.player;
-  if (channels.includes("webhook") || channels.includes("realtime")) {
-    const outward = channels.filter((channel) => channel === "webhook" || channel === "realtime");
-    const data: CustomData & { channels: readonly string[] } = {
-      playerId,
-      externalUserId,
-      eventType,
-      properties,
-      cause,
-      channels: outward,
-    };
+  const outward = channels.filter((channel) => channel === "webhook" || channel === "realtime");
+  if (outward.length > 0) {
+    const named = { ...playerOf(turn), eventType, properties, cause };
+    const data: CustomData & { channels: readonly string[] } = { ...named, channels: outward };
     publish(turn, customType(eventType), data, { isSilent: !channels.includes("realtime") });
   }
   if (channels.includes("inbox")) writeMessage(turn, custom);

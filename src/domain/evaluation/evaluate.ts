@@ -1,6 +1,5 @@
 import { followMetrics } from "./badges/award.ts";
 import type { EventData, EventType } from "../kernel/events/domain-events.ts";
-import type { Cause } from "../kernel/events/events.ts";
 import { DERIVED_EVENT_TYPES } from "../kernel/events/event-types.ts";
 import { holdingsOf, scoreEvent, scoreHoldings } from "./boards/holdings.ts";
 import { countEvent } from "./metrics/count.ts";
@@ -15,6 +14,7 @@ import { runRules, runSpawned, SPAWNED_TYPES } from "./running/run.ts";
 import { refreshSegments, saveSeenSegments, watchSegments } from "./segments/membership.ts";
 import {
   isGuarded,
+  playerOf,
   reportLoop,
   reportStepsHit,
   type Root,
@@ -30,23 +30,6 @@ import type { PlanTurn, ProjectPlan } from "./project-plan.ts";
 import type { RuleEvent } from "./rule-event.ts";
 import type { SharedCounters } from "./shared-counters.ts";
 import type { Effects } from "./effects.ts";
-
-export const noEffects = (): Effects => ({
-  outbox: [],
-  ledger: [],
-  executions: [],
-  spawned: [],
-  badgeAwards: [],
-  streakRuns: [],
-  segmentSpells: [],
-  rewardGrants: [],
-  inbox: [],
-  scoreReviews: [],
-  questSubmissions: [],
-  submissionDecisions: [],
-  scores: [],
-  traces: [],
-});
 
 type TurnParts = {
   plan: ProjectPlan;
@@ -211,8 +194,7 @@ const evaluateSpawned = (turn: Turn): string | undefined => {
 export const announcePlayer = (turn: Turn, source: "EVENT" | "IDENTIFY"): void => {
   const { player } = turn;
   turn.emit("player.created", {
-    playerId: player.id,
-    externalUserId: player.externalUserId,
+    ...playerOf(turn),
     displayName: player.displayName,
     xp: player.xp,
     level: player.level,
@@ -231,7 +213,3 @@ export const changeEvent = (id: string, nowMs: number): RuleEvent => ({
   properties: {},
   depth: 0,
 });
-
-/** Returns the cause of an effect for the API. */
-export const causeOf = (data: Record<string, unknown>, eventId: string): Cause =>
-  (data["cause"] as Cause | undefined) ?? { kind: "EVENT", eventId };

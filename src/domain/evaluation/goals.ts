@@ -5,12 +5,6 @@ import { grantBundle } from "./rewards/shared-keys.ts";
 import { causeOf, type Turn } from "./turn.ts";
 import type { EventData, EventType } from "../kernel/events/domain-events.ts";
 
-/** Fields by which events name the player. */
-export const playerOf = ({ player }: Pick<Turn, "player">) => ({
-  playerId: player.id,
-  externalUserId: player.externalUserId,
-});
-
 type Goals = "quests" | "adventures";
 type Held<K extends Goals> = PlayerState[K] extends Map<string, infer V> ? V : never;
 

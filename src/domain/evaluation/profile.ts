@@ -1,6 +1,6 @@
 import { isJsonObject } from "../kernel/json.ts";
 import type { Cause, Json } from "../kernel/events/events.ts";
-import type { Turn } from "./turn.ts";
+import { playerOf, type Turn } from "./turn.ts";
 
 export const ATTRIBUTES_MAX_KEYS = 100;
 export const ATTRIBUTES_MAX_BYTES = 8 * 1024;
@@ -51,8 +51,7 @@ export const updatePlayer = (
   player.attributes = attributes;
   player.tags = tags;
   player.dirty.profile = true;
-  const { id: playerId, externalUserId } = player;
-  turn.emit("player.updated", { playerId, externalUserId, changed, before, after, cause });
+  turn.emit("player.updated", { ...playerOf(turn), changed, before, after, cause });
   return undefined;
 };
 

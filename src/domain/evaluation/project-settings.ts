@@ -1,61 +1,91 @@
+import { z } from "zod";
 import type { CompiledBadge } from "./badges/badge.ts";
 import type { Board } from "./boards/board.ts";
 import type { ActiveCampaign } from "./boosts/campaign-boost.ts";
-import type { Cap } from "./caps/cap.ts";
+import { Cap, CAPS_MAX } from "./caps/cap.ts";
 import type { Currency } from "./currencies/currency.ts";
 import type { Live } from "./live.ts";
 import type { MetricIndex } from "./metrics/compile.ts";
 import type { Reward, RewardBundle } from "./rewards/bundle.ts";
 import type { CompiledStreak } from "./streaks/compile.ts";
 import type { Level, LevelCurve } from "./xp/levels.ts";
-import type { WeekDay } from "../kernel/zones.ts";
+import { WEEK_DAYS } from "../kernel/zones.ts";
+
+const EVENT_AGE_DAYS_MAX = 36_500;
+const COUNT_MAX = 1_000_000;
+/** Analytics count by quarters of an hour. */
+const QUARTER_MINUTES = 15;
+const KEPT_DAYS_MAX = 3_650;
 
 /** How a project's lives regenerate. */
-export type LivesSettings = {
-  enabled: boolean;
-  max: number;
-  refillSeconds: number;
-  refillAmount: number;
-  /** Initial lives of a new player. */
-  start: number;
-  /** Grants may exceed `max`; regeneration stops while there are `max` or more. */
-  allowOverMax: boolean;
-};
+export const Lives = z.strictObject({
+  enabled: z.boolean(),
+  max: z.int().min(1).max(COUNT_MAX),
+  refillSeconds: z.int().min(1).max(31_536_000).meta({ description: "Seconds between two refills" }),
+  refillAmount: z.int().min(1).max(COUNT_MAX),
+  start: z.int().min(0).max(COUNT_MAX).meta({ description: "Initial lives of a new player" }),
+  allowOverMax: z.boolean().meta({ description: "Grants may exceed max; lives refill only below it" }),
+});
+export type LivesSettings = z.output<typeof Lives>;
+
+export const Share = z.number().min(0).max(1);
 
 /** Settings of a project; absent ones have defaults, see `settingsOf`. */
-export type ProjectSettings = {
-  /** The first day of weeks: 1 for Monday, 7 for Sunday. */
-  weekStartsOn: WeekDay;
-  /** How long after midnight days begin, and with them weeks and months. */
-  dayStartsAtMinutes: number;
-  /** An event or a connection of an unknown player creates the player. */
-  autoCreatePlayers: boolean;
-  /** Older events are rejected; null accepts any age. */
-  maxEventAgeDays: number | null;
-  /** Losing XP can lower the level. */
-  allowLevelDown: boolean;
-  /** A rule may act on a player who does not exist yet, who is then created. */
-  createUnknownTargets: boolean;
-  /** Maximum factor of all boosts together. */
-  maxBoostFactor: number;
-  /** XP from events beyond `xp` in a local day is multiplied by `factorAbove`. */
-  xpDailySoftCap: { xp: number; factorAbove: number } | null;
-  /** The most that rules give a player of XP or a currency in a window. */
-  caps: Cap[];
-  lives: LivesSettings;
-  /** The fraction of events whose evaluation is explained and stored, 0 to 1, by kind of key. */
-  traceSampling: { live: number; test: number };
-  /** How long traces are kept, in days. */
-  tracesDays: number;
-  /** How long lines of players' streams and effects of events are kept, in days; the plan may keep less. */
-  activityDays: number;
-  /** How long executions of rules are kept, in days; the plan may keep less. */
-  executionsDays: number;
-  /** `onePerMode`: a player has at most one lobby of a mode, otherwise one seat in each lobby. */
-  lobby: { onePerMode: boolean };
-  /** Whether players may send one another direct messages. */
-  chat: { directPolicy: "ALL" | "OFF" };
-};
+export const SettingsShape = z.strictObject({
+  weekStartsOn: z.literal(WEEK_DAYS).meta({ description: "The first day of weeks: 1: Monday, 7: Sunday" }),
+  dayStartsAtMinutes: z
+    .int()
+    .min(0)
+    .max(24 * 60 - QUARTER_MINUTES)
+    .multipleOf(QUARTER_MINUTES)
+    .meta({
+      example: 240,
+      description:
+        "How long after midnight days begin, and with them weeks and months: of limits, caps, metrics, " +
+        "streaks, quests, adventures and analytics at once, of leaderboards as they are made",
+    }),
+  autoCreatePlayers: z
+    .boolean()
+    .meta({ description: "Events, scores and connections of unknown players create them" }),
+  maxEventAgeDays: z.int().min(1).max(EVENT_AGE_DAYS_MAX).nullable().meta({
+    description: "Events older than this are rejected; null accepts any age",
+  }),
+  allowLevelDown: z.boolean().meta({ description: "Losing XP can lower the level" }),
+  createUnknownTargets: z
+    .boolean()
+    .meta({ description: "A rule that acts on a player who does not exist creates the player" }),
+  maxBoostFactor: z.number().min(1).max(100).meta({ description: "Maximum factor of all boosts together" }),
+  xpDailySoftCap: z
+    .strictObject({
+      xp: z.int().min(1).max(Number.MAX_SAFE_INTEGER),
+      factorAbove: z.number().min(0).max(1),
+    })
+    .nullable()
+    .meta({ description: "XP from rules beyond `xp` in the player's day is multiplied by `factorAbove`" }),
+  caps: z
+    .array(Cap)
+    .max(CAPS_MAX)
+    .meta({ description: "The most that all rules together give a player of an asset in a window" }),
+  lives: Lives,
+  traceSampling: z
+    .strictObject({ live: Share, test: Share })
+    .meta({ description: "Fraction of events whose evaluation is traced; `test` applies in the sandbox" }),
+  tracesDays: z.int().min(1).max(90).meta({ description: "How long traces are kept" }),
+  activityDays: z.int().min(1).max(KEPT_DAYS_MAX).meta({
+    description:
+      "How long players' streams and effects of events are kept; never longer than the plan allows",
+  }),
+  executionsDays: z.int().min(1).max(KEPT_DAYS_MAX).meta({
+    description: "How long executions of rules are kept; never longer than the plan allows",
+  }),
+  lobby: z
+    .strictObject({ onePerMode: z.boolean() })
+    .meta({ description: "onePerMode: a player may be in one lobby of a mode at a time" }),
+  chat: z
+    .strictObject({ directPolicy: z.enum(["ALL", "OFF"]) })
+    .meta({ description: "directPolicy: whether players may send direct messages" }),
+});
+export type ProjectSettings = z.output<typeof SettingsShape>;
 
 export const DEFAULT_SETTINGS: ProjectSettings = {
   weekStartsOn: 1,

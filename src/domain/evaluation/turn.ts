@@ -79,7 +79,7 @@ export type QuestOrder = {
   key: string;
   operation: "START" | "ADVANCE" | "COMPLETE" | "FAIL" | "RESET";
   /** ADVANCE: the step, and how much is added to what it has counted, or to the adventure's points. */
-  stepKey?: string;
+  stepKey?: string | undefined;
   amount?: number;
 };
 
@@ -283,6 +283,12 @@ export const write = <K extends keyof Effects>(
   (effects[kind] as Effects[K][number][]).push(row);
 };
 
+/** Fields by which events name the player. */
+export const playerOf = ({ player }: Pick<Turn, "player">) => ({
+  playerId: player.id,
+  externalUserId: player.externalUserId,
+});
+
 /** Returns the cause of what a definition gives or takes. */
 export const causeOf = ({ root }: Pick<Turn, "root">, kind: Cause["kind"], refKey: string): Cause => ({
   kind,
@@ -317,12 +323,11 @@ export const reportStepsHit = (turn: Turn): void => {
 
 /** Reports, once per root, that a player's document had no room for the counter of a definition. */
 export const reportUncounted = (turn: Turn, what: string, spender: Spender | undefined): void => {
-  const { root, player } = turn;
+  const { root } = turn;
   turn.warn(`full: ${what} does not count, ${PLAYER_STATE_MAX_BYTES} bytes are kept of a player`);
   if (root.isUncountedReported || !spender) return;
   root.isUncountedReported = true;
-  const { id: playerId, externalUserId } = player;
-  report(turn, "event.uncounted", { ...spender, rootEventId: root.id, playerId, externalUserId });
+  report(turn, "event.uncounted", { ...spender, rootEventId: root.id, ...playerOf(turn) });
 };
 
 /** Maximum chain length from a tracked event to a derived event. */

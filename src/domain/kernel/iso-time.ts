@@ -35,3 +35,11 @@ export const isoOf = <T extends Date | number | string | null | undefined>(at: T
 /** As `isoOf`, of an end in ms that may never come: null then. */
 export const endIsoOf = (ms: number | null): string | null =>
   isoOf(ms !== null && Number.isFinite(ms) ? ms : null);
+
+/** Returns whether a span ends before it has begun; one without a beginning or an end does not. */
+export const isEmptySpan = (from: string | undefined, until: string | undefined): boolean =>
+  from !== undefined && until !== undefined && Date.parse(until) <= Date.parse(from);
+
+/** Returns a time in ms, or another where there is none. */
+export const msOf = (text: string | undefined, otherwise: number): number =>
+  text === undefined ? otherwise : Date.parse(text);

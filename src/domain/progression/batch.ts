@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import type { Moment } from "../evaluation/boards/board.ts";
-import type { Effects } from "../evaluation/effects.ts";
-import { announcePlayer, evaluateEvent, noEffects, openTurn, settleTurn } from "../evaluation/evaluate.ts";
+import { noEffects, type Effects } from "../evaluation/effects.ts";
+import { announcePlayer, evaluateEvent, openTurn, settleTurn } from "../evaluation/evaluate.ts";
 import { EventCost } from "../evaluation/event-cost.ts";
 import { SCHEDULE_TYPE } from "../evaluation/language/patterns.ts";
 import type { PlayerState } from "../evaluation/player-state.ts";

@@ -1,7 +1,7 @@
 import { newId } from "../kernel/ids.ts";
 import { Pace } from "../kernel/slices.ts";
 import { atProjectTime, type Work } from "../kernel/work.ts";
-import { changeEvent, noEffects, openTurn, settleTurn } from "../evaluation/evaluate.ts";
+import { changeEvent, openTurn, settleTurn } from "../evaluation/evaluate.ts";
 import { ChangeCost } from "../evaluation/event-cost.ts";
 import { loadStates } from "./load-states.ts";
 import type { PlayerPart } from "./parts/part.ts";
@@ -10,7 +10,7 @@ import type { PlayerState } from "../evaluation/player-state.ts";
 import type { PlanTurn, ProjectPlan } from "../evaluation/project-plan.ts";
 import { saveBatch } from "./save.ts";
 import { CountersAsked, learnAsked, openCounters } from "./lock-shared-counters.ts";
-import type { Effects } from "../evaluation/effects.ts";
+import { noEffects, type Effects } from "../evaluation/effects.ts";
 import type { Turn } from "../evaluation/turn.ts";
 
 /** Players of one project that are changed together. */

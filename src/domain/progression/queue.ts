@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from "kysely";
-import { noEffects } from "../evaluation/evaluate.ts";
+import { noEffects } from "../evaluation/effects.ts";
 import { createSharedCounters } from "../evaluation/shared-counters.ts";
 import { failedTrace } from "../evaluation/trace/trace.ts";
 import type { Json } from "../kernel/events/events.ts";

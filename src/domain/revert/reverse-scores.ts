@@ -9,7 +9,7 @@ import {
   toRankScore,
   toUs,
 } from "../evaluation/boards/lists.ts";
-import { assetOfLine } from "../evaluation/caps/cap.ts";
+import { assetName } from "../evaluation/running/stats.ts";
 import { capsOf, takeBackChange } from "../evaluation/caps/caps.ts";
 import type { RuleDocument } from "../evaluation/language/document.ts";
 import type { PastEvent } from "../evaluation/metrics/count.ts";
@@ -64,13 +64,13 @@ export function* reverseFirings(
     yield;
     if (!controls) continue;
     controls.limits?.refund(turn);
-    for (const limit of controls.globalLimits) limit.refund(turn);
+    for (const limit of controls.globalLimits) limit.count(turn, -1);
     if (counted.has(firing.ruleId)) continue;
     counted.add(firing.ruleId);
     if (controls.budgets.length === 0) continue;
     yield;
     const own = ledger.filter(({ cause }) => cause.ruleId === firing.ruleId);
-    for (const budget of controls.budgets) budget.refund(turn, givenBy(budget.asset, own, grants));
+    for (const budget of controls.budgets) budget.add(turn, -givenBy(budget.asset, own, grants));
   }
 }
 
@@ -95,9 +95,9 @@ const givenBy = (asset: string, ledger: readonly CausedLine[], grants: readonly 
  */
 export function* reverseCaps(turn: Turn, ledger: readonly CausedLine[], rules: FiredRules): Steps<void> {
   for (const line of ledger) {
-    const asset = assetOfLine(line);
+    const asset = assetName(line.asset, line.currencyKey);
     const { ruleId, ruleVersion } = line.cause;
-    if (asset === undefined || ruleId === undefined || ruleVersion === undefined) continue;
+    if (ruleId === undefined || ruleVersion === undefined) continue;
     if (!isGrantOfAction(line.key)) continue;
     const sets = capsOf(turn, rules.get(firingKey({ ruleId, ruleVersion }))?.caps);
     if (sets.length === 0) continue;

@@ -1,6 +1,5 @@
 import type { Moment } from "../evaluation/boards/board.ts";
 import { sql } from "kysely";
-import { noEffects } from "../evaluation/evaluate.ts";
 import { lockPlayersById } from "../progression/load.ts";
 import { loadStates } from "../progression/load-states.ts";
 import { PLAYER_PARTS } from "../progression/parts/player-parts.ts";
@@ -9,7 +8,7 @@ import type { ProjectPlan } from "../evaluation/project-plan.ts";
 import type { SharedCounters, SharedKey } from "../evaluation/shared-counters.ts";
 import { lockSharedCounters } from "../progression/lock-shared-counters.ts";
 import { bundlesOf } from "../evaluation/adventures/compile.ts";
-import type { Effects } from "../evaluation/effects.ts";
+import { noEffects, type Effects } from "../evaluation/effects.ts";
 import type { CompiledQuest } from "../evaluation/quests/compile.ts";
 import type { RewardBundle } from "../evaluation/rewards/bundle.ts";
 import { limitedKey } from "../evaluation/rewards/shared-keys.ts";

@@ -94,22 +94,15 @@ const finder = async (
   return (named) => byId.get(named?.toLowerCase() ?? projectId);
 };
 
-type Row = { id: string; tenant: string; age: number | null; stamp: number | null };
-
 const readRules = (transact: Transact, column: "id" | "tenant_id", value: string): Promise<Rules[]> =>
   transact(async ({ db }) => {
-    const { rows } = await sql<Row>`
-      select id, tenant_id as tenant, (settings->>'maxEventAgeDays')::int as age,
+    const { rows } = await sql<Rules>`
+      select id, tenant_id as "tenantId", (settings->>'maxEventAgeDays')::int as "maxEventAgeDays",
         (select sum(schema_version) from event_types t
           where t.project_id = projects.id and t.schema_version > 0) as stamp
       from projects
       where ${sql.ref(column)} = ${value}::uuid and deleted_at is null`.execute(db);
-    return rows.map(({ id, tenant, age, stamp }) => ({
-      id,
-      tenantId: tenant,
-      maxEventAgeDays: age,
-      stamp,
-    }));
+    return rows;
   });
 
 /** Maximum events of one batch request. */

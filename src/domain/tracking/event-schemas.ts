@@ -116,26 +116,23 @@ type EventTypeView = {
   enforcement: Enforcement;
 };
 
-type Row = {
-  name: string;
-  total: number;
-  first_seen_at: Date | null;
-  last_seen_at: Date | null;
+/** The columns of an event type, under the names of the API. */
+const SHOWN = sql`name, total, first_seen_at as "firstSeenAt", last_seen_at as "lastSeenAt", properties, schema,
+  enforcement`;
+
+type Row = Omit<EventTypeView, "firstSeenAt" | "lastSeenAt" | "properties"> & {
+  firstSeenAt: Date | null;
+  lastSeenAt: Date | null;
   properties: PropertyShapes;
-  schema: Json | null;
-  enforcement: Enforcement;
 };
 
 const show = (row: Row): EventTypeView => ({
-  name: row.name,
-  total: row.total,
-  firstSeenAt: isoOf(row.first_seen_at),
-  lastSeenAt: isoOf(row.last_seen_at),
+  ...row,
+  firstSeenAt: isoOf(row.firstSeenAt),
+  lastSeenAt: isoOf(row.lastSeenAt),
   properties: Object.entries(row.properties)
     .toSorted(([a], [b]) => (a < b ? -1 : 1))
     .map(([path, shape]) => ({ path, ...shape })),
-  schema: row.schema,
-  enforcement: row.enforcement,
 });
 
 /** Orders of the list. */
@@ -174,7 +171,7 @@ export const listEventTypes = async (
     and (${like}::text is null or name ilike ${like})
     and ${query.enforcement === undefined ? sql`true` : sql`enforcement = ${query.enforcement}`}`;
   const page = await sql<Row>`
-    select * from ${rows} order by ${orderBy(EVENT_TYPE_ORDERS, query, sql`name`)}
+    select ${SHOWN} from ${rows} order by ${orderBy(EVENT_TYPE_ORDERS, query, sql`name`)}
     limit ${query.limit} offset ${offsetOf(query)}`.execute(work.db);
   return { types: page.rows.map(show), ...(await countRows(work, rows)) };
 };
@@ -182,7 +179,7 @@ export const listEventTypes = async (
 /** @throws DomainError NOT_FOUND for a type that was neither seen nor given a schema */
 export const getEventType = async ({ db }: Work, projectId: string, name: string): Promise<EventTypeView> => {
   const found = await sql<Row>`
-    select * from event_types where project_id = ${projectId} and name = ${name}`.execute(db);
+    select ${SHOWN} from event_types where project_id = ${projectId} and name = ${name}`.execute(db);
   const [row] = found.rows;
   if (!row) throw notFound("event type");
   return show(row);
@@ -227,7 +224,7 @@ export const putEventSchema = async (
     values (${projectId}, ${name}, ${schema}::json, ${given.enforcement}, 1)
     on conflict (project_id, name) do update set schema = excluded.schema,
       enforcement = excluded.enforcement, schema_version = t.schema_version + 1
-    returning *`.execute(work.db);
+    returning ${SHOWN}`.execute(work.db);
   work.afterCommit(forgetProjects);
   const { enforcement } = given;
   await auditEvent(work, "event_type.schema_changed", { id: name, projectId, enforcement });

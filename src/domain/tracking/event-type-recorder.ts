@@ -271,8 +271,6 @@ class Counts {
   }
 }
 
-type KnownRow = { project_id: string; name: string; properties: PropertyShapes };
-
 /**
  * Adds observations to the table in two statements. Types beyond EVENT_TYPES_MAX of a project are ignored.
  * Concurrent processes lock in one order, so they wait for each other without deadlocks.
@@ -280,13 +278,11 @@ type KnownRow = { project_id: string; name: string; properties: PropertyShapes }
 export const writeEventTypes = async ({ db }: Work, types: readonly SeenType[]): Promise<void> => {
   const sorted = types.toSorted((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1));
   const names = JSON.stringify(sorted.map(({ projectId, name }) => ({ p: projectId, n: name })));
-  const known = await sql<KnownRow>`
-    select t.project_id, t.name, t.properties from event_types t
+  const known = await sql<Pick<SeenType, "projectId" | "name"> & { properties: PropertyShapes }>`
+    select t.project_id as "projectId", t.name, t.properties from event_types t
     join json_to_recordset(${names}::json) as x(p uuid, n text) on t.project_id = x.p and t.name = x.n
     order by t.project_id, t.name for update of t`.execute(db);
-  const shapesOf = new Map(
-    known.rows.map(({ project_id: projectId, name, properties }) => [keyOf({ projectId, name }), properties]),
-  );
+  const shapesOf = new Map(known.rows.map((row) => [keyOf(row), row.properties]));
   const rows = sorted.map((type) => ({
     p: type.projectId,
     n: type.name,

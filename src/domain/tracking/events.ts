@@ -1,9 +1,9 @@
 import { type RawBuilder, sql } from "kysely";
 import { audit } from "../accounts/audit/audit.ts";
-import { causeOf } from "../evaluation/evaluate.ts";
 import { SCHEDULE_TYPE } from "../evaluation/language/patterns.ts";
+import { type Effect as Published, published } from "../evaluation/trace/trace.ts";
 import { conflict, notFound } from "../kernel/errors.ts";
-import type { Cause, Json } from "../kernel/events/events.ts";
+import type { Json } from "../kernel/events/events.ts";
 import { insertWarehouseChanges } from "../kernel/events/warehouse-changes.ts";
 import { idFloor, isId, partitionOf } from "../kernel/ids.ts";
 import { FUTURE_LIMIT_MS } from "../kernel/limits.ts";
@@ -28,7 +28,7 @@ export type EventStatus = "PENDING" | "PROCESSED" | "FAILED" | "REJECTED" | "REV
 /** The origin of an event: an integrator, a scheduled rule, or a rule's target or delay. */
 export const EVENT_SOURCES = ["API", "SCHEDULE", "SYSTEM"] as const;
 type EventSource = (typeof EVENT_SOURCES)[number];
-export type Effect = { type: string; data: Json; cause: Cause };
+export type Effect = Published<Json>;
 /** Maximum bytes of effects read at once: parsed, they may take twenty times as much memory. */
 export const EFFECTS_BYTES_MAX = 1024 * 1024;
 
@@ -83,20 +83,16 @@ type ListEvents = {
   withEffects?: boolean | undefined;
 };
 
-type Row = {
-  id: string;
-  project_id: string;
-  external_user_id: string;
-  player_id: string | null;
-  display_name: string | null;
-  event_type: string;
-  properties: Json;
-  occurred_at: Date;
-  received_at: Date;
-  idempotency_key: string | null;
-  status: EventStatus;
-  error: string | null;
+/** The columns of an event `e` with its player, under the names of the API. */
+const SHOWN = sql`e.id, e.project_id as "projectId", e.external_user_id as "externalUserId",
+  player_id as "playerId", display_name as "displayName", e.event_type as "eventType", e.properties,
+  e.occurred_at as "timestamp", e.received_at as "receivedAt", e.idempotency_key as "idempotencyKey"`;
+
+type ShownRow = Omit<TrackedEvent, "timestamp" | "receivedAt" | "source" | "status" | "error"> & {
+  timestamp: Date;
+  receivedAt: Date;
 };
+type Verdict = Pick<TrackedEvent, "status" | "error">;
 
 const sourceOf = (eventType: string): EventSource => {
   if (eventType === SCHEDULE_TYPE) return "SCHEDULE";
@@ -109,20 +105,13 @@ const SOURCE_FILTERS = {
   SYSTEM: sql`e.event_type like 'system.%' and e.event_type <> ${SCHEDULE_TYPE}`,
 } satisfies Record<EventSource, RawBuilder<unknown>>;
 
-const show = (row: Row): TrackedEvent => ({
-  id: row.id,
-  projectId: row.project_id,
-  externalUserId: row.external_user_id,
-  playerId: row.player_id,
-  displayName: row.display_name,
-  eventType: row.event_type,
-  properties: row.properties,
-  timestamp: row.occurred_at.toISOString(),
-  receivedAt: row.received_at.toISOString(),
-  idempotencyKey: row.idempotency_key,
-  source: sourceOf(row.event_type),
-  status: row.status,
-  error: row.error,
+const show = (row: ShownRow, { status, error }: Verdict): TrackedEvent => ({
+  ...row,
+  timestamp: row.timestamp.toISOString(),
+  receivedAt: row.receivedAt.toISOString(),
+  source: sourceOf(row.eventType),
+  status,
+  error,
 });
 
 const YEAR_1_MS = Date.parse("0001-01-01T00:00:00Z");
@@ -133,6 +122,11 @@ export const boundOf = (text: string | undefined): string | null =>
   text === undefined
     ? null
     : new Date(Math.min(YEAR_9999_MS, Math.max(YEAR_1_MS, Date.parse(text)))).toISOString();
+
+/** What `EVENT_STATUS` reads of an event `e`. */
+export const STATUS_JOINS = sql`left join event_q q on q.project_id = e.project_id and q.event_id = e.id
+  left join event_due w on w.project_id = e.project_id and w.event_id = e.id
+  left join event_results r on r.project_id = e.project_id and r.event_id = e.id`;
 
 /** PENDING while queued or waiting for a retry, FAILED or REJECTED by verdict, else PROCESSED. */
 export const EVENT_STATUS = sql`case
@@ -263,23 +257,21 @@ const readEvents = async (
   { filters, direction, limit, countMax = limit + 1, bytesMax, withEffects = false }: Reading,
 ): Promise<{ events: ListedEvent[]; found: number }> => {
   const order = sql`id ${sql.raw(direction)}`;
-  const result = await sql<Row & { found: number; effect_counts?: Record<string, number> }>`
+  const { rows } = await sql<ShownRow & Verdict & { found: number } & Pick<ListedEvent, "effectCounts">>`
     with page as materialized (
       select e.*, ${EVENT_STATUS} as status, r.error, ${storedBytes("e.properties")} as bytes
-      from tracked_events e
-      left join event_q q on q.project_id = e.project_id and q.event_id = e.id
-      left join event_due w on w.project_id = e.project_id and w.event_id = e.id
-      left join event_results r on r.project_id = e.project_id and r.event_id = e.id
+      from tracked_events e ${STATUS_JOINS}
       where ${sql.join(filters, sql` and `)}
       order by e.${order} limit ${countMax}),
     summed as (select *, sum(bytes) over (order by ${order}) as upto, count(*) over () as found from page)
-    select * from summed e ${PLAYER_OF_EVENT} ${withEffects ? EFFECT_COUNTS : sql``}
+    select ${SHOWN}, e.status, e.error, found ${withEffects ? sql`, effect_counts as "effectCounts"` : sql``}
+    from summed e ${PLAYER_OF_EVENT} ${withEffects ? EFFECT_COUNTS : sql``}
     where upto <= ${bytesMax} or upto = bytes order by e.${order} limit ${limit}`.execute(db);
-  const events = result.rows.map((row) => ({
-    ...show(row),
-    ...(row.effect_counts === undefined ? {} : { effectCounts: row.effect_counts }),
+  const events = rows.map(({ found: _found, effectCounts, ...row }) => ({
+    ...show(row, row),
+    ...(effectCounts && { effectCounts }),
   }));
-  return { events, found: result.rows[0]?.found ?? 0 };
+  return { events, found: rows[0]?.found ?? 0 };
 };
 
 /**
@@ -340,11 +332,11 @@ export const getEvent = async (
 ): Promise<TrackedEvent & EffectsShown> => {
   const [found] = isId(eventId) ? await readStatuses(work, projectId, [eventId]) : [];
   if (!found) throw notFound("event");
-  const result = await sql<Row>`
-    select e.*, of_player.*, 'PENDING' as status, null as error from tracked_events e ${PLAYER_OF_EVENT}
+  const { rows } = await sql<ShownRow>`
+    select ${SHOWN} from tracked_events e ${PLAYER_OF_EVENT}
     where e.project_id = ${projectId} and e.id = ${eventId}`.execute(work.db);
-  const { status, error, eventId: id, ...effects } = found;
-  return { ...show({ ...result.rows[0]!, id, status, error }), ...effects };
+  const { status, error, eventId: _id, ...effects } = found;
+  return { ...show(rows[0]!, { status, error }), ...effects };
 };
 
 /** The first effects of an event; `effectsLeftOut` more did not fit. */
@@ -358,10 +350,7 @@ export const readPlainStatuses = async (
   eventIds: readonly string[],
 ): Promise<Map<string, EventStatus>> => {
   const { rows } = await sql<{ id: string; status: EventStatus }>`
-    select e.id, ${EVENT_STATUS} as status from tracked_events e
-    left join event_q q on q.project_id = e.project_id and q.event_id = e.id
-    left join event_due w on w.project_id = e.project_id and w.event_id = e.id
-    left join event_results r on r.project_id = e.project_id and r.event_id = e.id
+    select e.id, ${EVENT_STATUS} as status from tracked_events e ${STATUS_JOINS}
     where e.project_id = ${projectId} and e.id = any(${`{${eventIds.join(",")}}`}::uuid[])`.execute(db);
   return new Map(rows.map(({ id, status }) => [id, status]));
 };
@@ -397,17 +386,14 @@ export const readStatuses = async (
           filter (where upto <= ${EFFECTS_BYTES_MAX}) as effects
       from summed group by event_id)
     select e.id, r.error, ${EVENT_STATUS} as status, o.effects, o.left_out
-    from tracked_events e
-    left join event_q q on q.project_id = e.project_id and q.event_id = e.id
-    left join event_due w on w.project_id = e.project_id and w.event_id = e.id
-    left join event_results r on r.project_id = e.project_id and r.event_id = e.id
+    from tracked_events e ${STATUS_JOINS}
     left join o on o.event_id = e.id
     where e.project_id = ${projectId} and e.id = any(${ids}::uuid[])`.execute(db);
   return result.rows.map(({ id, status, error, effects, left_out }) => ({
     eventId: id,
     status,
     error,
-    effects: (effects ?? []).map(({ type, data }) => ({ type, data, cause: causeOf(data, id) })),
+    effects: (effects ?? []).map(published(id)),
     ...(left_out ? { effectsLeftOut: left_out } : {}),
   }));
 };

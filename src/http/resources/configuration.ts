@@ -19,7 +19,8 @@ import { DOCUMENT_MAX_BYTES, DOCUMENT_PARTS_MAX } from "../../domain/kernel/limi
 import { WEB_LONG } from "../../domain/kernel/timeouts.ts";
 import { Project, settingsOf } from "../../domain/accounts/projects/project.ts";
 import { changeProject } from "../../domain/economy/levels/relevel.ts";
-import { SettingsPatch, SettingsShape } from "../../domain/accounts/projects/projects.ts";
+import { SettingsPatch } from "../../domain/accounts/projects/projects.ts";
+import { SettingsShape } from "../../domain/evaluation/project-settings.ts";
 import { group, type RouteContext } from "../route.ts";
 import { readQuestion } from "./analytics-report-query.ts";
 

@@ -20,9 +20,9 @@ import {
   openSandbox,
   PROJECT_SORTS,
   SettingsPatch,
-  SettingsShape,
   showProject,
 } from "../../domain/accounts/projects/projects.ts";
+import { SettingsShape } from "../../domain/evaluation/project-settings.ts";
 import { findProjectsWithEvents } from "../../domain/tracking/event-schemas.ts";
 import { syncSandbox } from "../../domain/registries/configuration/sandbox-sync.ts";
 import { group, Reply } from "../route.ts";

@@ -6,7 +6,7 @@ import { type RawBuilder, sql } from "kysely";
 import { timeOfId } from "../../kernel/ids.ts";
 import { OUTBOX_LINES, storedBytes } from "../../kernel/outbox.ts";
 import type { Work } from "../../kernel/work.ts";
-import { EVENT_STATUS } from "../../tracking/events.ts";
+import { EVENT_STATUS, STATUS_JOINS } from "../../tracking/events.ts";
 
 /** Records that one statement reads, and the bytes of their properties and effects as stored. */
 const RECORDS_AT_ONCE = 500;
@@ -58,9 +58,7 @@ const readLines = async ({ db }: Work, projectId: string, where: RawBuilder<unkn
     from summed s
     join tracked_events e on e.project_id = ${projectId}::uuid and e.id = s.id
     left join players p on p.project_id = e.project_id and p.external_user_id = e.external_user_id
-    left join event_q q on q.project_id = e.project_id and q.event_id = e.id
-    left join event_due w on w.project_id = e.project_id and w.event_id = e.id
-    left join event_results r on r.project_id = e.project_id and r.event_id = e.id
+    ${STATUS_JOINS}
     where s.upto <= ${sql.lit(BYTES_AT_ONCE)} or s.upto = s.bytes
     order by e.id`.execute(db);
   return rows;

@@ -1,4 +1,5 @@
-import { changeEvent, noEffects, openTurn } from "../../evaluation/evaluate.ts";
+import { noEffects } from "../../evaluation/effects.ts";
+import { changeEvent, openTurn } from "../../evaluation/evaluate.ts";
 import { checkActive, type PlayerState } from "../../evaluation/player-state.ts";
 import type { PlanTurn, ProjectPlan } from "../../evaluation/project-plan.ts";
 import { type CompiledQuest, hasPlace, placesKey, startsAtOnce } from "../../evaluation/quests/compile.ts";

@@ -1,5 +1,6 @@
 import type { z } from "zod";
-import { changeEvent, noEffects, openTurn } from "../../evaluation/evaluate.ts";
+import { noEffects } from "../../evaluation/effects.ts";
+import { changeEvent, openTurn } from "../../evaluation/evaluate.ts";
 import { metricId } from "../../evaluation/metrics/compile.ts";
 import type { PlayerState } from "../../evaluation/player-state.ts";
 import type { ProjectPlan } from "../../evaluation/project-plan.ts";

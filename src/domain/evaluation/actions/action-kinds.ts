@@ -18,8 +18,9 @@ import {
 } from "./action.ts";
 import { updatePlayer } from "./update-player.ts";
 import { about, CAUSES, SCORE, USES_BOOSTS } from "../causes.ts";
-import { compileExpression, Expression, Rounding, ROUNDINGS } from "../language/expressions.ts";
+import { compileExpression, compileRounded, Expression, Rounding } from "../language/expressions.ts";
 import { assetMentions, Key, mentionsAt, smallRecord } from "../language/syntax.ts";
+import { type Refuse, refuserOf } from "../language/trees.ts";
 import type { QuestOrder, Turn } from "../turn.ts";
 import { TIERS_MAX } from "../../kernel/limits.ts";
 import { awardBadge, type BadgeProblem, progressBadge, revokeBadge } from "../badges/award.ts";
@@ -30,13 +31,7 @@ import { RuleFailure } from "../running/outcome.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { isReservedType } from "../../kernel/events/event-types.ts";
 import { emitCustom } from "../emit.ts";
-import {
-  BoostFactor,
-  BoostStacking,
-  BoostTarget,
-  BoostUses,
-  DesignedBoostSeconds,
-} from "../boosts/campaign-boost.ts";
+import { boostFields, BoostStacking } from "../boosts/campaign-boost.ts";
 import { startBoost } from "../boosts/boosts.ts";
 import { adjustLives as changeLives, type LivesChange, UNLIMITED_SECONDS_MAX } from "../lives/lives.ts";
 import { capsOf } from "../caps/caps.ts";
@@ -56,10 +51,9 @@ const grantXp = actionKind({
   }),
   causes: ({ amount }) => [...causesOfChange(amount, CAUSES.xp, CAUSES.xpLoss), ...USES_BOOSTS],
   compile: ({ amount: expression, rounding, boostable }) => {
-    const amountOf = compileExpression(expression);
-    const round = ROUNDINGS[rounding];
+    const amountOf = compileRounded(expression, rounding);
     return (turn) => {
-      const amount = round(amountOf(turn));
+      const amount = amountOf(turn);
       return amount === 0 ? undefined : { amount, boostable };
     };
   },
@@ -87,10 +81,9 @@ const adjustCurrency = actionKind({
   ],
   canFail: ({ onInsufficient }) => onInsufficient === "FAIL_RULE",
   compile: ({ currencyKey, amount: expression, rounding, boostable, onInsufficient }) => {
-    const amountOf = compileExpression(expression);
-    const round = ROUNDINGS[rounding];
+    const amountOf = compileRounded(expression, rounding);
     return (turn) => {
-      const amount = round(amountOf(turn));
+      const amount = amountOf(turn);
       return amount === 0 ? undefined : { currencyKey, amount, boostable, onInsufficient };
     };
   },
@@ -159,11 +152,7 @@ const adjustLives = actionKind<typeof livesAdjustmentSchema, LivesAdjustment>({
 const boostOrderSchema = z.strictObject({
   type: z.literal("apply_boost"),
   ...actionFields,
-  boostKey: Key,
-  applies: BoostTarget,
-  factor: BoostFactor,
-  durationSeconds: DesignedBoostSeconds,
-  uses: BoostUses.optional(),
+  ...boostFields,
   stacking: BoostStacking.default("MAX"),
 });
 
@@ -174,11 +163,9 @@ export const applyBoost = actionKind({
   schema: boostOrderSchema,
   mentions: ({ applies }) => assetMentions("applies", applies),
   causes: ({ boostKey }) => about(CAUSES.boost, boostKey),
-  compile: ({ boostKey, applies, factor, durationSeconds, uses, stacking }) => {
-    const counted = uses === undefined ? {} : { uses };
-    const resolved = { boostKey, applies, factor, durationSeconds, stacking, ...counted };
-    return () => resolved;
-  },
+  compile:
+    ({ boostKey, applies, factor, durationSeconds, uses, stacking }) =>
+    () => ({ boostKey, applies, factor, durationSeconds, uses, stacking }),
   perform: (turn, resolved, { cause }) => startBoost(turn, { ...resolved, cause }),
 });
 
@@ -230,9 +217,10 @@ const rewardGrantSchema = z.strictObject({
   expiresInSeconds: z.int().min(60).max(YEAR_SECONDS).optional(),
 });
 
-type RewardGrant = Pick<z.output<typeof rewardGrantSchema>, "rewardKey" | "quantity" | "delivery"> & {
-  expiresInSeconds?: number;
-};
+type RewardGrant = Pick<
+  z.output<typeof rewardGrantSchema>,
+  "rewardKey" | "quantity" | "delivery" | "expiresInSeconds"
+>;
 
 /**
  * Grants a reward of the catalogue. A reward that cannot be granted fails the rule, so that a player never
@@ -245,11 +233,9 @@ const grantReward = actionKind<typeof rewardGrantSchema, RewardGrant>({
   mentions: ({ rewardKey }) => mentionsAt("rewardKey", "reward", rewardKey),
   causes: ({ rewardKey }) => about(CAUSES.reward, rewardKey),
   canFail: () => true,
-  compile: ({ rewardKey, quantity, delivery, expiresInSeconds }) => {
-    const expiry = expiresInSeconds === undefined ? {} : { expiresInSeconds };
-    const resolved = { rewardKey, quantity, delivery, ...expiry };
-    return () => resolved;
-  },
+  compile:
+    ({ rewardKey, quantity, delivery, expiresInSeconds }) =>
+    () => ({ rewardKey, quantity, delivery, expiresInSeconds }),
   perform: (turn, resolved, { key, cause, actionId }) => {
     const given = giveReward(turn, { ...resolved, key, cause });
     if ("problem" in given) throw new RuleFailure(actionId, `${given.problem} of ${resolved.rewardKey}`);
@@ -305,17 +291,13 @@ const badgeUpdateSchema = z
     amount: Expression.optional(),
   })
   .superRefine(({ operation, tier, amount }, context) => {
-    const refuse = (field: string, message: string): void =>
-      context.addIssue({ code: "custom", path: [field], message });
-    if (operation === "PROGRESS" && amount === undefined) refuse("amount", "is required for PROGRESS");
-    if (operation !== "PROGRESS" && amount !== undefined) refuse("amount", "is for PROGRESS only");
-    if (operation !== "AWARD" && tier !== undefined) refuse("tier", "is for AWARD only");
+    const refuse = refuserOf(context);
+    if (operation === "PROGRESS" && amount === undefined) refuse(["amount"], "is required for PROGRESS");
+    if (operation !== "PROGRESS" && amount !== undefined) refuse(["amount"], "is for PROGRESS only");
+    if (operation !== "AWARD" && tier !== undefined) refuse(["tier"], "is for AWARD only");
   });
 
-type BadgeUpdate = {
-  badgeKey: string;
-  operation: "AWARD" | "PROGRESS" | "REVOKE";
-  tier?: number;
+type BadgeUpdate = Pick<z.output<typeof badgeUpdateSchema>, "badgeKey" | "operation" | "tier"> & {
   amount?: number;
 };
 
@@ -323,7 +305,7 @@ const change = (turn: Turn, { badgeKey, operation, tier, amount }: BadgeUpdate, 
   const { key, cause } = record;
   if (operation === "REVOKE") return revokeBadge(turn, { badgeKey, cause, key });
   if (operation === "PROGRESS") return progressBadge(turn, { badgeKey, amount: amount!, cause, key });
-  return awardBadge(turn, { badgeKey, cause, key, ...(tier === undefined ? {} : { tier }) });
+  return awardBadge(turn, { badgeKey, tier, cause, key });
 };
 
 /** Awards a tier of a badge (never lowers it), adds progress, or revokes the badge. */
@@ -340,10 +322,7 @@ const updateBadge = actionKind<typeof badgeUpdateSchema, BadgeUpdate>({
     return [["tier", `the badge ${badgeKey} has ${tiers.length} tiers`]];
   },
   compile: ({ badgeKey, operation, tier, amount: expression }) => {
-    if (operation !== "PROGRESS") {
-      const resolved = { badgeKey, operation, ...(tier === undefined ? {} : { tier }) };
-      return () => resolved;
-    }
+    if (operation !== "PROGRESS") return () => ({ badgeKey, operation, tier });
     const amountOf = compileExpression(expression!);
     return (turn) => {
       const amount = amountOf(turn);
@@ -358,14 +337,12 @@ const updateBadge = actionKind<typeof badgeUpdateSchema, BadgeUpdate>({
 
 const OPERATIONS = ["START", "ADVANCE", "COMPLETE", "FAIL", "RESET"] as const;
 
-type Refuse = (field: string, message: string) => void;
-
 const refuseOfAdventure = (
   { operation, stepKey }: { operation: string; stepKey: string | undefined },
   refuse: Refuse,
 ): void => {
-  if (operation === "FAIL") refuse("operation", "FAIL is for quests: adventures do not fail");
-  if (stepKey !== undefined) refuse("stepKey", "is for quests: adventures have no steps");
+  if (operation === "FAIL") refuse(["operation"], "FAIL is for quests: adventures do not fail");
+  if (stepKey !== undefined) refuse(["stepKey"], "is for quests: adventures have no steps");
 };
 
 const questUpdateSchema = z
@@ -381,11 +358,11 @@ const questUpdateSchema = z
     amount: Expression.optional(),
   })
   .superRefine(({ entity, operation, stepKey, amount }, context) => {
-    const refuse: Refuse = (field, message) => context.addIssue({ code: "custom", path: [field], message });
+    const refuse = refuserOf(context);
     if (entity === "adventure") refuseOfAdventure({ operation, stepKey }, refuse);
-    else if (operation === "ADVANCE" && stepKey === undefined) refuse("stepKey", "is required for ADVANCE");
-    if (operation !== "ADVANCE" && stepKey !== undefined) refuse("stepKey", "is for ADVANCE only");
-    if (operation !== "ADVANCE" && amount !== undefined) refuse("amount", "is for ADVANCE only");
+    else if (operation === "ADVANCE" && stepKey === undefined) refuse(["stepKey"], "is required for ADVANCE");
+    if (operation !== "ADVANCE" && stepKey !== undefined) refuse(["stepKey"], "is for ADVANCE only");
+    if (operation !== "ADVANCE" && amount !== undefined) refuse(["amount"], "is for ADVANCE only");
   });
 
 /**
@@ -409,8 +386,7 @@ const updateQuest = actionKind<typeof questUpdateSchema, QuestOrder>({
     const amountOf = expression === undefined ? () => 1 : compileExpression(expression);
     return (turn) => {
       const amount = amountOf(turn);
-      const step = stepKey === undefined ? {} : { stepKey };
-      return amount === 0 ? undefined : { entity, key, operation, ...step, amount };
+      return amount === 0 ? undefined : { entity, key, operation, stepKey, amount };
     };
   },
   perform: (turn, order, { cause, actionId }) => {

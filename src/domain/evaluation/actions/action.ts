@@ -123,7 +123,7 @@ const firingNumber = ({ root }: Turn, { ruleId }: Firing): number => root.firing
 export const keyOf = (prefix: string, { ruleId, actionId }: Firing, n: number): string =>
   n === 0 ? `${prefix}:${ruleId}:${actionId}` : `${prefix}:${ruleId}:${actionId}:${n}`;
 
-export const causeOf = (
+const causeOf = (
   { event, root }: Turn,
   { ruleId, ruleKey, ruleVersion, actionId }: Firing,
   rootEventId = root.id,
@@ -143,9 +143,14 @@ export const grantKeyOf = (rootEventId: string, { ruleId, actionId }: Firing, n:
   return `evt:${digest}:r:${actionId}${n === 0 ? "" : `:${n}`}`;
 };
 
-export const actionRecordOf = (turn: Turn, firing: Firing): ActionRecord => ({
-  key: grantKeyOf(turn.root.id, firing, firingNumber(turn, firing)),
-  cause: causeOf(turn, firing),
+/** @param sent of an action that was sent: its key, and the tracked event that caused it */
+export const actionRecordOf = (
+  turn: Turn,
+  firing: Firing,
+  sent?: { key: string; rootEventId: string },
+): ActionRecord => ({
+  key: sent?.key ?? grantKeyOf(turn.root.id, firing, firingNumber(turn, firing)),
+  cause: causeOf(turn, firing, sent?.rootEventId),
   reason: reasonOf(firing),
   actionId: firing.actionId,
   caps: firing.caps,

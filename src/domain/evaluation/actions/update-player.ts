@@ -33,16 +33,9 @@ const schema = z
     message: `needs at least one of ${CHANGES.join(", ")}`,
   });
 
-type Resolved = {
-  set: Json;
-  /** Amounts to add to numbers, by path. */
-  increment: Record<string, number>;
-  unset: readonly string[];
-  addTags: readonly string[];
-  removeTags: readonly string[];
-  addToSegments: readonly string[];
-  removeFromSegments: readonly string[];
-};
+type Lists = "unset" | "addTags" | "removeTags" | "addToSegments" | "removeFromSegments";
+/** `increment`: amounts to add to numbers, by path. */
+type Resolved = Record<Lists, readonly string[]> & { set: Json; increment: Record<string, number> };
 
 const compileSteps = (increment: Readonly<Record<string, Expression>>) => {
   const steps = Object.entries(increment).map(([path, step]) => [path, compileExpression(step)] as const);

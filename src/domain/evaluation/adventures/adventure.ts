@@ -1,7 +1,8 @@
 import { z } from "zod";
 import { Description, ImageUrl, Key, Name, Zone } from "../language/syntax.ts";
+import type { Problem, Refuse } from "../language/trees.ts";
 import { WindowlessMetric } from "../metrics/compile.ts";
-import { Metadata, type Refuse } from "../quests/step.ts";
+import { Metadata } from "../quests/step.ts";
 import { RewardBundle } from "../rewards/bundle.ts";
 import { Audience } from "../segments/audience.ts";
 import { IsoTime } from "../../kernel/iso-time.ts";
@@ -9,7 +10,6 @@ import { IsoTime } from "../../kernel/iso-time.ts";
 /** The fields of an adventure that decide what can be unlocked, reached and completed. */
 type AdventurePlan = Pick<Shape, "items" | "completion" | "tiers" | "pointsFrom">;
 type Item = Shape["items"][number];
-type Problem = { path: (string | number)[]; message: string };
 
 /** Returns the item before another by their order; undefined for the first one. */
 const previousOf = <I extends { order: number }>(items: readonly I[], item: I): I | undefined =>

@@ -7,6 +7,7 @@ import type { RewardBundle } from "../rewards/bundle.ts";
 import { audienceTest } from "../segments/audience.ts";
 import type { EventContext } from "../rule-event.ts";
 import { type Adventure, CLAIM_MS, questsBefore } from "./adventure.ts";
+import { msOf } from "../../kernel/iso-time.ts";
 
 type Item = Adventure["items"][number];
 
@@ -59,10 +60,7 @@ export const compileAdventure = (stored: StoredDraft<Adventure>): CompiledAdvent
   const lastMs = Date.parse(endsAt);
   const sources = pointsFrom.map(({ metric, pointsPerUnit }) => ({
     patterns: metric.eventTypes,
-    source: {
-      sampleOf: compileSample(metric),
-      pointsPerUnit,
-    },
+    source: { sampleOf: compileSample(metric), pointsPerUnit },
   }));
   return {
     id,
@@ -73,7 +71,7 @@ export const compileAdventure = (stored: StoredDraft<Adventure>): CompiledAdvent
     pauses: pauses ?? [],
     fromMs: Date.parse(startsAt),
     endMs: Math.min(lastMs, endedMs ?? Infinity),
-    claimMs: claimUntil === undefined ? lastMs + CLAIM_MS : Date.parse(claimUntil),
+    claimMs: msOf(claimUntil, lastMs + CLAIM_MS),
     items: new Map(items.map((item) => [item.questKey, compileItem(items, item)])),
     sourcesFor: createTypeIndex(sources, (found) => found.map(({ source }) => source)),
     isForPlayer: audienceTest(definition.audience),

@@ -9,13 +9,14 @@ import {
   wholePoints,
 } from "./row.ts";
 import { numbered } from "../../kernel/errors.ts";
-import { emitGoal, giveRewards, playerOf, storeGoal } from "../goals.ts";
+import { emitGoal, giveRewards, storeGoal } from "../goals.ts";
 import { asReceived } from "../live.ts";
 import { toSum } from "../metrics/aggregates.ts";
 import type { PlanTurn } from "../project-plan.ts";
 import type { RewardBundle } from "../rewards/bundle.ts";
 import type { EventContext } from "../rule-event.ts";
 import { newId } from "../../kernel/ids.ts";
+import { playerOf } from "../turn.ts";
 import { isoOf } from "../../kernel/iso-time.ts";
 import { calendarOf, windowNumber, windowStart } from "../../kernel/zones.ts";
 
@@ -52,12 +53,15 @@ export const unlocksMs = (
   return windowStart("DAY", calendar, windowNumber("DAY", calendar, row.startedMs) + unlock.days);
 };
 
+/** Whether time alone unlocks an item. */
+const isTimed = ({ definition: { unlock } }: CompiledItem): boolean =>
+  unlock.mode === "AT_DATE" || unlock.mode === "DAY_OFFSET";
+
 const meets = (turn: PlanTurn, adventure: CompiledAdventure, item: CompiledItem): boolean => {
   const row = rowOf(turn, adventure);
   const { unlock } = item.definition;
   if (unlock.mode === "POINTS") return wholePoints(row) >= unlock.points;
-  if (unlock.mode === "AT_DATE" || unlock.mode === "DAY_OFFSET")
-    return turn.event.at >= unlocksMs(turn, adventure, { row, item });
+  if (isTimed(item)) return turn.event.at >= unlocksMs(turn, adventure, { row, item });
   return item.after.every((key) => row?.items[key] !== undefined);
 };
 
@@ -67,9 +71,7 @@ const meets = (turn: PlanTurn, adventure: CompiledAdventure, item: CompiledItem)
  */
 export const isUnlocked = (turn: PlanTurn, adventure: CompiledAdventure, item: CompiledItem): boolean => {
   const row = rowOf(turn, adventure);
-  const { questKey, unlock } = item.definition;
-  const isTimed = unlock.mode === "AT_DATE" || unlock.mode === "DAY_OFFSET";
-  if (!isTimed && row?.unlocked.includes(questKey) === true) return true;
+  if (!isTimed(item) && row?.unlocked.includes(item.definition.questKey) === true) return true;
   const isClosed = !hasJoined(row) && adventure.definition.join === "MANUAL";
   return !isClosed && meets(turn, adventure, item);
 };
@@ -128,7 +130,7 @@ const waitsFor = (turn: PlanTurn, adventure: CompiledAdventure, item: CompiledIt
     const has = `and the player has ${wholePoints(row)}`;
     return { reason: `unlocks it with ${numbered(unlock.points, "point")}, ${has}`, questKeys: [] };
   }
-  if (unlock.mode === "AT_DATE" || unlock.mode === "DAY_OFFSET") {
+  if (isTimed(item)) {
     const ms = unlocksMs(turn, adventure, { row, item });
     const when = Number.isFinite(ms)
       ? `at ${isoOf(ms)}`

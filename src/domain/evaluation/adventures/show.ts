@@ -9,10 +9,9 @@ import {
   wholePoints,
 } from "./row.ts";
 import { publish } from "../emit.ts";
-import { playerOf } from "../goals.ts";
 import type { PlanTurn } from "../project-plan.ts";
 import { questName } from "../quests/quest.ts";
-import type { AdventureStanding } from "../turn.ts";
+import { type AdventureStanding, playerOf } from "../turn.ts";
 import { endIsoOf, isoOf } from "../../kernel/iso-time.ts";
 
 /** Returns the state of a row at a moment: what is over by then is EXPIRED, settled or not. */

@@ -5,7 +5,7 @@ import { readMetric } from "../metrics/count.ts";
 import type { BadgeState, PlayerState } from "../player-state.ts";
 import type { CompiledDefinitions } from "../project-settings.ts";
 import { grantBundle, limitedKey } from "../rewards/shared-keys.ts";
-import { type Turn, write } from "../turn.ts";
+import { causeOf, playerOf, type Turn, write } from "../turn.ts";
 import type { Cause } from "../../kernel/events/events.ts";
 import { newId } from "../../kernel/ids.ts";
 
@@ -166,7 +166,6 @@ const publishAward = (
   { tier, previousTier }: { tier: number; previousTier: number },
   { cause, key }: Why,
 ): void => {
-  const { player, root } = turn;
   const { key: badgeKey, name, rarity } = definition;
   const { serialNo, timesAwarded } = badgeStateOf(turn, badgeKey);
   logAward(turn, {
@@ -178,8 +177,7 @@ const publishAward = (
     cause,
   });
   turn.emit("player.badge_earned", {
-    playerId: player.id,
-    externalUserId: player.externalUserId,
+    ...playerOf(turn),
     badgeKey,
     badgeId,
     name,
@@ -192,12 +190,7 @@ const publishAward = (
   });
   grantBundle(turn, {
     bundle: definition.tiers[tier - 1]!.rewards,
-    cause: {
-      kind: "BADGE",
-      refKey: badgeKey,
-      refId: badgeId,
-      ...(root.isTracked ? { rootEventId: root.id } : {}),
-    },
+    cause: { ...causeOf(turn, "BADGE", badgeKey), refId: badgeId },
     key: keyOf(turn, badgeKey, tier),
     reason: `badge:${badgeKey}`,
   });
@@ -299,8 +292,7 @@ export const revokeBadge = (
   // A badge is revoked once for each time it was awarded from nothing, so this key is unique.
   const key = keyOf(turn, badgeKey, "revoked");
   logAward(turn, { badgeKey, tier, action: "REVOKED", serialNo, key, cause });
-  const { id: playerId, externalUserId } = player;
-  turn.emit("player.badge_revoked", { playerId, externalUserId, badgeKey, tier, cause });
+  turn.emit("player.badge_revoked", { ...playerOf(turn), badgeKey, tier, cause });
   return undefined;
 };
 

@@ -1,9 +1,10 @@
 import { TIERS_MAX } from "../../kernel/limits.ts";
 import { z } from "zod";
-import { IsoTime } from "../../kernel/iso-time.ts";
+import { isEmptySpan, IsoTime, msOf } from "../../kernel/iso-time.ts";
 import { Metric } from "../metrics/compile.ts";
 import { RewardBundle } from "../rewards/bundle.ts";
 import { Description, IconUrl, Key, Name } from "../language/syntax.ts";
+import { refuserOf } from "../language/trees.ts";
 
 export const RARITIES = ["COMMON", "UNCOMMON", "RARE", "EPIC", "LEGENDARY"] as const;
 /** Maximum awards of a limited edition. */
@@ -59,8 +60,7 @@ type BadgeShape = z.output<typeof badgeShape>;
 
 /** Zod check of constraints between fields. */
 const checkBadge = (badge: BadgeShape, context: z.RefinementCtx): void => {
-  const refuse = (path: (string | number)[], message: string): void =>
-    context.addIssue({ code: "custom", path, message });
+  const refuse = refuserOf(context);
   let highest = 0;
   badge.tiers.forEach(({ tier, threshold }, i) => {
     if (tier !== i + 1) refuse(["tiers", i, "tier"], `must be ${i + 1}`);
@@ -70,8 +70,7 @@ const checkBadge = (badge: BadgeShape, context: z.RefinementCtx): void => {
       refuse(["tiers", i, "threshold"], `must be above ${highest}`);
     highest = Math.max(highest, threshold ?? 0);
   });
-  const { availableFrom: from, availableUntil: until } = badge;
-  if (from !== undefined && until !== undefined && Date.parse(until) <= Date.parse(from))
+  if (isEmptySpan(badge.availableFrom, badge.availableUntil))
     refuse(["availableUntil"], "must be after availableFrom");
 };
 
@@ -95,7 +94,7 @@ export const compileBadge = ({ id, definition }: { id: string; definition: Badge
     id,
     definition,
     metrics: progressMetric ? [progressMetric] : [],
-    fromMs: availableFrom === undefined ? -Infinity : Date.parse(availableFrom),
-    untilMs: availableUntil === undefined ? Infinity : Date.parse(availableUntil),
+    fromMs: msOf(availableFrom, -Infinity),
+    untilMs: msOf(availableUntil, Infinity),
   };
 };

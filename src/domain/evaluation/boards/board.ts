@@ -49,15 +49,7 @@ export type Board = {
 /** A window of a board: its time range and key. A null start or end is open. */
 export type Window = { key: string; startsAtMs: number | null; endsAtMs: number | null };
 
-export type PeriodKind =
-  | "ALL_TIME"
-  | "DAILY"
-  | "WEEKLY"
-  | "MONTHLY"
-  | "QUARTERLY"
-  | "YEARLY"
-  | "CRON"
-  | "FIXED";
+export type PeriodKind = Period["kind"];
 
 /** The part of a period that determines its windows. CRON has a `cron`, FIXED its start and end. */
 type Timing = {
@@ -123,7 +115,7 @@ const boundsAt = (period: Timing, atMs: number): WindowBounds | undefined => {
   if (kind === "ALL_TIME") return { name: ALL_TIME_KEY, startsAtMs: null, endsAtMs: null };
   if (kind === "FIXED") return fixedBounds(period, atMs);
   if (kind === "CRON") return cronBounds(period.cron!, timezone, atMs);
-  return calendarBounds(seriesOf(period), calendarOfBoard(period), atMs);
+  return calendarBounds(SERIES[kind]!, calendarOfBoard(period), atMs);
 };
 
 const fixedBounds = ({ startsAt, endsAt }: Timing, atMs: number): WindowBounds | undefined => {
@@ -174,12 +166,12 @@ const QUARTERS = seriesOfMonths(QUARTER_MONTHS, (number) => {
   return `${yearName(year)}-Q${number - year * QUARTERS_PER_YEAR + 1}`;
 });
 
-const seriesOf = ({ kind }: Timing): Series => {
-  if (kind === "DAILY") return DAYS;
-  if (kind === "MONTHLY") return MONTHS;
-  if (kind === "QUARTERLY") return QUARTERS;
-  if (kind === "YEARLY") return YEARS;
-  return WEEKS;
+const SERIES: Partial<Record<PeriodKind, Series>> = {
+  DAILY: DAYS,
+  WEEKLY: WEEKS,
+  MONTHLY: MONTHS,
+  QUARTERLY: QUARTERS,
+  YEARLY: YEARS,
 };
 
 const calendarOfBoard = ({ timezone, weekStartsOn = 1, dayStartsAtMinutes = 0 }: Timing): Calendar =>
@@ -235,7 +227,7 @@ const momentOf = (period: Timing, name: string): number | undefined => {
   if (day === undefined || Number.isNaN(Date.parse(day))) return undefined;
   // Historic local times have seconds, which names omit.
   if (kind === "CRON") return Date.parse(day) + 59_999;
-  const series = seriesOf(period);
+  const series = SERIES[kind]!;
   return series.startOf(calendarOfBoard(period), series.numberAt(plainCalendar("UTC"), Date.parse(day)));
 };
 

@@ -12,8 +12,10 @@ import {
 } from "./period.ts";
 import { TIES } from "./ranks.ts";
 import { Description, Key, Name, patchOf, Path } from "../language/syntax.ts";
+import { refuserOf } from "../language/trees.ts";
 import { Audience } from "../segments/audience.ts";
 import { RewardBundle } from "../rewards/bundle.ts";
+import { firstOf } from "../../kernel/first.ts";
 import { DEFINITION_MAX_BYTES, PATCH_MORE_BYTES } from "../../kernel/limits.ts";
 import { boundBytes, fitsBytes } from "../../kernel/hostile-json.ts";
 import type { Json } from "../../kernel/events/events.ts";
@@ -118,13 +120,12 @@ export const Prize = z
     NOT_SUPPORTED,
   )
   .superRefine(({ from, to, by }, context) => {
-    const refuse = (path: "from" | "to", message: string): void =>
-      context.addIssue({ code: "custom", path: [path], message });
+    const refuse = refuserOf(context);
     if (by === "RANK" && !(Number.isInteger(from) && from >= 1))
-      refuse("from", "must be a rank of 1 or above");
-    if (by === "RANK" && !Number.isInteger(to)) refuse("to", "must be a rank of 1 or above");
-    if (by === "PERCENTILE" && to > 100) refuse("to", "must be at most 100");
-    if (by === "RANK" ? to < from : to <= from) refuse("to", `must not be less than ${from}`);
+      refuse(["from"], "must be a rank of 1 or above");
+    if (by === "RANK" && !Number.isInteger(to)) refuse(["to"], "must be a rank of 1 or above");
+    if (by === "PERCENTILE" && to > 100) refuse(["to"], "must be at most 100");
+    if (by === "RANK" ? to < from : to <= from) refuse(["to"], `must not be less than ${from}`);
   });
 export type Prize = z.output<typeof Prize>;
 
@@ -215,13 +216,8 @@ const CHECKS = [
 ];
 
 /** Returns the first conflict between fields. */
-export const definitionProblem = (given: Given): DefinitionProblem | undefined => {
-  for (const check of CHECKS) {
-    const found = check(given);
-    if (found) return found;
-  }
-  return undefined;
-};
+export const definitionProblem = (given: Given): DefinitionProblem | undefined =>
+  firstOf(CHECKS, (check) => check(given));
 
 const DISPLAY_LIMIT_MAX = 1_000_000;
 const SUBMISSIONS_MAX = 1_000_000;
@@ -317,7 +313,7 @@ export const NewLeaderboard = boundBytes(
       const { league: _league, ...definition } = given;
       const operator: Operator | undefined = operatorOf(definition.metric) ?? definition.operator;
       const problem = definitionProblem(definition);
-      if (problem) context.addIssue({ code: "custom", path: problem.path, message: problem.message });
+      if (problem) context.addIssue({ code: "custom", ...problem });
       return problem || !operator ? z.NEVER : { ...definition, operator };
     }),
   DEFINITION_MAX_BYTES,

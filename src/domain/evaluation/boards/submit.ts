@@ -21,8 +21,9 @@ import { useBoosts } from "../boosts/boosts.ts";
 import { adjustCurrency } from "../currencies/adjust.ts";
 import { publish } from "../emit.ts";
 import type { EntryState } from "../player-state.ts";
-import { type Turn, write } from "../turn.ts";
+import { playerOf, type Turn, write } from "../turn.ts";
 import type { Json } from "../../kernel/events/events.ts";
+import { firstOf } from "../../kernel/first.ts";
 import { newId } from "../../kernel/ids.ts";
 
 const MINUTE_MS = 60_000;
@@ -71,14 +72,8 @@ const perMinute: Bound = ({ id, bounds }, { atMs }, { player }) => {
 const BOUNDS = [least, highest, delta, interval, perMinute];
 
 /** Returns the first bound that a score violates, as a text that begins with the bound's name. */
-const violationOf = (turn: Turn, board: Board, bounded: Bounded): string | undefined => {
-  if (!board.bounds) return undefined;
-  for (const bound of BOUNDS) {
-    const violation = bound(board, bounded, turn);
-    if (violation !== undefined) return violation;
-  }
-  return undefined;
-};
+const violationOf = (turn: Turn, board: Board, bounded: Bounded): string | undefined =>
+  board.bounds && firstOf(BOUNDS, (bound) => bound(board, bounded, turn));
 
 type SubmitOptions = {
   /** When the score was achieved, in ms; default: the time of the turn's event. */
@@ -210,8 +205,7 @@ const violated = (turn: Turn, board: Board, { target, violation, ...score }: Vio
     turn,
     "leaderboard.score_held",
     {
-      playerId: player.id,
-      externalUserId: player.externalUserId,
+      ...playerOf(turn),
       leaderboardKey: board.key,
       leaderboardId: board.id,
       periodKey: list.window.key,

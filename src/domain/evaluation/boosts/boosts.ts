@@ -4,7 +4,7 @@ import type { BoostView } from "../../kernel/events/shapes.ts";
 import { newId } from "../../kernel/ids.ts";
 import type { BoostState, PlayerState, Stacking } from "../player-state.ts";
 import type { RuleEvent } from "../rule-event.ts";
-import type { Turn } from "../turn.ts";
+import { playerOf, type Turn } from "../turn.ts";
 import type { ActiveCampaign } from "./campaign-boost.ts";
 
 /** Maximum unexpired boosts of one player. */
@@ -105,20 +105,22 @@ const setBoost = ({ player }: Turn, row: BoostState): void => {
 
 /** Ends a boost and publishes it. */
 export const endBoost = (
-  { player, emit }: Turn,
+  turn: Turn,
   { id, boostKey, applies }: BoostState,
   by: EventData<"player.boost_ended">["by"],
 ): void => {
-  player.boosts.delete(id);
-  player.dirty.boosts.add(id);
-  const { id: playerId, externalUserId } = player;
-  emit("player.boost_ended", { playerId, externalUserId, boostKey, applies, by });
+  turn.player.boosts.delete(id);
+  turn.player.dirty.boosts.add(id);
+  turn.emit("player.boost_ended", { ...playerOf(turn), boostKey, applies, by });
+};
+
+const endExpired = (turn: Turn, atMs: number): void => {
+  for (const row of turn.player.boosts.values()) if (row.expiresMs <= atMs) endBoost(turn, row, "EXPIRED");
 };
 
 /** Ends the player's expired boosts. */
 export const endDueBoosts = (turn: Turn): void => {
-  for (const row of turn.player.boosts.values())
-    if (row.expiresMs <= turn.nowMs) endBoost(turn, row, "EXPIRED");
+  endExpired(turn, turn.nowMs);
 };
 
 export type NewBoost = {
@@ -140,7 +142,7 @@ export type BoostStarted = { boost?: BoostState; problem?: "BOOST_LIMIT" };
  */
 export const startBoost = (turn: Turn, boost: NewBoost): BoostStarted => {
   const { player, event } = turn;
-  for (const row of player.boosts.values()) if (row.expiresMs <= event.at) endBoost(turn, row, "EXPIRED");
+  endExpired(turn, event.at);
   const same = [...player.boosts.values()]
     .filter(({ boostKey, applies }) => boostKey === boost.boostKey && applies === boost.applies)
     .toSorted((a, b) => b.expiresMs - a.expiresMs);
@@ -175,8 +177,7 @@ const extend = (turn: Turn, running: BoostState, { durationSeconds, uses, cause 
 
 const begin = (turn: Turn, row: BoostState, cause: Cause): BoostState => {
   setBoost(turn, row);
-  const { id: playerId, externalUserId } = turn.player;
-  turn.emit("player.boost_started", { playerId, externalUserId, boost: showBoost(row), cause });
+  turn.emit("player.boost_started", { ...playerOf(turn), boost: showBoost(row), cause });
   return row;
 };
 

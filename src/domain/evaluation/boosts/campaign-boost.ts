@@ -2,7 +2,7 @@ import { z } from "zod";
 import { Key, Name } from "../language/syntax.ts";
 import type { Live } from "../live.ts";
 import type { BoostView } from "../../kernel/events/shapes.ts";
-import { IsoTime } from "../../kernel/iso-time.ts";
+import { isEmptySpan, IsoTime } from "../../kernel/iso-time.ts";
 
 /** Maximum duration of a boost, in seconds: also of one of a bundle that is granted several times. */
 export const BOOST_SECONDS_MAX = 30 * 86_400;
@@ -20,11 +20,18 @@ export const BoostTarget = z
 export const BoostFactor = z.number().gt(0).max(100);
 /** Duration of a boost started through the API. */
 export const BoostSeconds = z.int().min(1).max(BOOST_SECONDS_MAX);
-/** Duration of a boost that is part of a definition. */
-export const DesignedBoostSeconds = z.int().min(DESIGNED_SECONDS_MIN).max(BOOST_SECONDS_MAX);
 /** Number of gains after which a boost ends. */
 export const BoostUses = z.int().min(1).max(USES_MAX);
 export const BoostStacking = z.enum(["MAX", "MULTIPLY", "EXTEND", "REPLACE"]);
+
+/** A boost as part of a definition. */
+export const boostFields = {
+  boostKey: Key,
+  applies: BoostTarget,
+  factor: BoostFactor,
+  durationSeconds: z.int().min(DESIGNED_SECONDS_MIN).max(BOOST_SECONDS_MAX),
+  uses: BoostUses.optional(),
+};
 
 const Time = IsoTime.refine((text) => Date.parse(text) < Date.UTC(9999, 0), {
   error: "must be a time before the year 9999",
@@ -44,7 +51,7 @@ export const campaignBoostShape = z.strictObject({
 
 /** A boost for a segment or for all players of a project. */
 export const CampaignBoost = campaignBoostShape.refine(
-  ({ startsAt, expiresAt }) => Date.parse(startsAt) < Date.parse(expiresAt),
+  ({ startsAt, expiresAt }) => !isEmptySpan(startsAt, expiresAt),
   { path: ["expiresAt"], error: "must be after startsAt" },
 );
 export type CampaignBoost = z.output<typeof campaignBoostShape>;

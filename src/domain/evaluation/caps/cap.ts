@@ -33,18 +33,6 @@ export type CapSet = { scope: string; caps: readonly Cap[] };
 
 export const PROJECT_SCOPE = "*";
 
-/** The asset of a line of the ledger, as caps name it; undefined for one that cannot be capped. */
-export const assetOfLine = ({
-  asset,
-  currencyKey,
-}: {
-  asset: "XP" | "CURRENCY" | "LIVES";
-  currencyKey: string | null;
-}): string | undefined => {
-  if (asset === "XP") return "xp";
-  return asset === "CURRENCY" ? `currency:${currencyKey}` : undefined;
-};
-
 /** Windows that are kept of a cap or a limit: for an older event nothing is given any more, and no rule fires. */
 export const WINDOWS_KEPT = 8;
 

@@ -5,7 +5,7 @@ import { progressState } from "./progress-state.ts";
 import { entryAt, fromRankScore } from "../boards/lists.ts";
 import type { Turn } from "../turn.ts";
 import { compileComparison, compilePlayerValue, expectedOf } from "../language/expressions.ts";
-import { checkOperand, comparisonFields, numericFields } from "../language/operators.ts";
+import { checkOperand, type Comparison, comparisonFields, numericFields } from "../language/operators.ts";
 import {
   compilePath,
   fieldMentions,
@@ -15,11 +15,24 @@ import {
   Path,
   PLAYER_VALUES,
 } from "../language/syntax.ts";
-import { streakMeasure } from "../streaks/advance.ts";
+import { STREAK_MEASURES, type StreakMeasure, streakMeasure } from "../streaks/advance.ts";
 import { Audience, audienceTest } from "../segments/audience.ts";
 import { DISTINCT_MAX } from "../metrics/aggregates.ts";
 import { compileMetric, Metric, metricId } from "../metrics/compile.ts";
 import { readMetric } from "../metrics/count.ts";
+
+/** How a kind is tested and explained that compares one value, which `readerOf` compiles. */
+const comparing = <C extends Comparison>(readerOf: (condition: C) => (turn: Turn) => unknown) => ({
+  compile: (condition: C): Test => {
+    const read = readerOf(condition);
+    const holds = compileComparison(condition);
+    return (turn) => holds(read(turn), turn);
+  },
+  explain: (condition: C, turn: Turn) => ({
+    expected: expectedOf(condition, turn),
+    actual: readerOf(condition)(turn),
+  }),
+});
 
 /** Compares a property of the triggering event. */
 const eventProperty = conditionKind({
@@ -29,14 +42,9 @@ const eventProperty = conditionKind({
     .strictObject({ type: z.literal("event_property"), path: Path, ...comparisonFields })
     .superRefine(checkOperand),
   inputs: () => reads(),
-  compile: (condition) => {
-    const read = compilePath(condition.path);
-    const holds = compileComparison(condition);
-    return (turn) => holds(read(turn.event.properties), turn);
-  },
-  explain: (condition, turn) => ({
-    expected: expectedOf(condition, turn),
-    actual: compilePath(condition.path)(turn.event.properties),
+  ...comparing(({ path }: Comparison & { path: string }) => {
+    const read = compilePath(path);
+    return ({ event }) => read(event.properties);
   }),
 });
 
@@ -63,14 +71,9 @@ const eventAggregate = conditionKind({
     const type = metric.window?.type;
     return type === "CALENDAR" || type === "ROLLING" ? readsTimed(name, "field:timezone") : reads(name);
   },
-  compile: (condition) => {
+  ...comparing((condition: Comparison & { metric: Metric }) => {
     const metric = compileMetric(condition.metric);
-    const holds = compileComparison(condition);
-    return (turn) => holds(readMetric(turn, metric), turn);
-  },
-  explain: (condition, turn) => ({
-    expected: expectedOf(condition, turn),
-    actual: readMetric(turn, compileMetric(condition.metric)),
+    return (turn) => readMetric(turn, metric);
   }),
 });
 
@@ -90,15 +93,7 @@ const playerProperty = conditionKind({
     field === "lives" || op === "within_last" || op === "older_than"
       ? readsTimed(`field:${field}`)
       : reads(`field:${field}`),
-  compile: (condition) => {
-    const read = compilePlayerValue(condition.field);
-    const holds = compileComparison(condition);
-    return (turn) => holds(read(turn), turn);
-  },
-  explain: (condition, turn) => ({
-    expected: expectedOf(condition, turn),
-    actual: compilePlayerValue(condition.field)(turn),
-  }),
+  ...comparing(({ field }: Comparison & { field: string }) => compilePlayerValue(field)),
 });
 
 /** Tests whether the player is in any, all or none of some segments. */
@@ -124,22 +119,18 @@ const streak = conditionKind({
     .strictObject({
       type: z.literal("streak"),
       streakKey: Key,
-      measure: z.enum(["current", "longest", "freezes"]).default("current"),
+      measure: z.enum(STREAK_MEASURES).default("current"),
       ...numericFields,
     })
     .superRefine(checkOperand),
   mentions: ({ streakKey }) => mentionsAt("streakKey", "streak", streakKey),
   // A streak that breaks is settled by the sweep of streaks, which changes the player's holdings.
   inputs: ({ streakKey }) => reads(`streak:${streakKey}`),
-  compile: (condition) => {
-    const { streakKey, measure } = condition;
-    const holds = compileComparison(condition);
-    return (turn) => holds(streakMeasure(turn, streakKey, measure), turn);
-  },
-  explain: (condition, turn) => ({
-    expected: expectedOf(condition, turn),
-    actual: streakMeasure(turn, condition.streakKey, condition.measure),
-  }),
+  ...comparing(
+    ({ streakKey, measure }: Comparison & { streakKey: string; measure: StreakMeasure }) =>
+      (turn) =>
+        streakMeasure(turn, streakKey, measure),
+  ),
 });
 
 /**
@@ -177,15 +168,11 @@ const leaderboardRank = conditionKind({
     .superRefine(checkOperand),
   mentions: ({ leaderboardKey }) => mentionsAt("leaderboardKey", "leaderboard", leaderboardKey),
   inputs: () => readsTimed("entries"),
-  compile: (condition) => {
-    const { leaderboardKey } = condition;
-    const holds = compileComparison(condition);
-    return (turn) => holds(scoreOf(turn, leaderboardKey), turn);
-  },
-  explain: (condition, turn) => ({
-    expected: expectedOf(condition, turn),
-    actual: scoreOf(turn, condition.leaderboardKey),
-  }),
+  ...comparing(
+    ({ leaderboardKey }: Comparison & { leaderboardKey: string }) =>
+      (turn) =>
+        scoreOf(turn, leaderboardKey),
+  ),
 });
 
 /** All kinds of conditions. */

@@ -4,6 +4,7 @@ import { ADVENTURE_STATES } from "../adventures/row.ts";
 import { QUEST_STATES } from "../quests/row.ts";
 import type { Turn } from "../turn.ts";
 import { Key, mentionsAt } from "../language/syntax.ts";
+import { refuserOf } from "../language/trees.ts";
 import { conditionKind, reads, readsTimed } from "./condition.ts";
 
 const BADGE_STATES = ["HELD", "NOT_HELD"];
@@ -41,8 +42,7 @@ const schema = z
       .describe("Of a quest or adventure: with less it is in none of the states"),
   })
   .superRefine(({ entity, states, stepKey, minTier, minPercent }, context) => {
-    const refuse = (path: (string | number)[], message: string) =>
-      context.addIssue({ code: "custom", path, message });
+    const refuse = refuserOf(context);
     const known = STATES[entity]!;
     const unknown = states.findIndex((state) => !known.includes(state));
     if (unknown !== -1) refuse(["states", unknown], `must be ${known.join(" or ")} for a ${entity}`);

@@ -6,9 +6,10 @@ import type { LedgerRow } from "../effects.ts";
 import { appendLedger } from "../ledger/append.ts";
 import type { BalanceState, LotState, PlayerState } from "../player-state.ts";
 import type { CompiledDefinitions } from "../project-settings.ts";
-import type { Turn } from "../turn.ts";
+import { playerOf, type Turn } from "../turn.ts";
 import type { Cause } from "../../kernel/events/events.ts";
 import { newId } from "../../kernel/ids.ts";
+import { isoOf } from "../../kernel/iso-time.ts";
 
 /** Maximum of every balance: each integer below it is exact in JavaScript and JSON. */
 export const BALANCE_MAX = Number.MAX_SAFE_INTEGER;
@@ -138,28 +139,16 @@ const expireLot = (turn: Turn, currencyKey: string, { id, remaining }: LotState)
   const state = player.balances.get(currencyKey);
   const amount = state ? Math.min(remaining, state.balance - state.held) : 0;
   if (!state || amount <= 0) return 0;
-  const balance = state.balance - amount;
-  setBalance(turn, currencyKey, { ...state, balance });
-  const left = remaining - amount;
-  const entry = appendLedger(turn, {
-    asset: "CURRENCY",
-    currencyKey,
+  const { subject } = book(turn, currencyKey, {
+    state: { ...state, balance: state.balance - amount },
     amount: -amount,
-    balanceAfter: balance,
     reason: "expiry",
     // The held part of a lot expires later, with a key of its own.
-    key: left === 0 ? `exp:${id}` : `exp:${id}:${player.ledgerSeq + 1}`,
+    key: remaining === amount ? `exp:${id}` : `exp:${id}:${player.ledgerSeq + 1}`,
     cause: { kind: "EXPIRY", refKey: currencyKey, refId: id },
     isOfEvent: false,
   });
-  turn.emit("player.currency_expired", {
-    playerId: player.id,
-    externalUserId: player.externalUserId,
-    currencyKey,
-    amount,
-    balance,
-    ledgerEntryId: entry.id,
-  });
+  turn.emit("player.currency_expired", subject);
   return amount;
 };
 
@@ -257,33 +246,32 @@ type Gain = Pick<CurrencyChange, "amount" | "cause" | "key" | "reason" | "expire
 
 const NOTHING: BalanceState = { balance: 0, held: 0, earned: 0, spent: 0 };
 
-const setBalance = ({ player }: Turn, key: string, state: BalanceState): void => {
-  player.balances.set(key, state);
-  player.dirty.balances.add(key);
+type Booking = Pick<CurrencyChange, "amount" | "cause" | "key" | "reason"> & {
+  state: BalanceState;
+  isOfEvent?: boolean;
+};
+
+/** Stores a balance and the line of what has changed it. `subject`: what events say of every such change. */
+const book = (turn: Turn, currencyKey: string, { state, ...change }: Booking) => {
+  const { balances, dirty } = turn.player;
+  const { balance } = state;
+  balances.set(currencyKey, state);
+  dirty.balances.add(currencyKey);
+  const entry = appendLedger(turn, { asset: "CURRENCY", currencyKey, balanceAfter: balance, ...change });
+  const amount = Math.abs(change.amount);
+  return { entry, subject: { ...playerOf(turn), currencyKey, amount, balance, ledgerEntryId: entry.id } };
 };
 
 const gainOf = (turn: Turn, currency: Currency, gain: Gain): LedgerRow => {
   const { player } = turn;
   const { amount, cause, key, reason, isOfEvent = true } = gain;
-  const state = player.balances.get(currency.key) ?? NOTHING;
-  const balance = state.balance + amount;
-  const earned = Math.min(BALANCE_MAX, state.earned + amount);
-  setBalance(turn, currency.key, { ...state, balance, earned });
+  const before = player.balances.get(currency.key) ?? NOTHING;
+  const earned = Math.min(BALANCE_MAX, before.earned + amount);
+  const state = { ...before, balance: before.balance + amount, earned };
   const expiresMs = gain.expiresMs ?? expiryOf(currency, turn.nowMs);
   if (expiresMs !== undefined) addToLots(player, currency.key, [{ amount, expiresMs }]);
-  const currencyKey = currency.key;
-  const line = { asset: "CURRENCY", currencyKey, amount, balanceAfter: balance } as const;
-  const entry = appendLedger(turn, { ...line, reason, key, cause, isOfEvent });
-  turn.emit("player.currency_granted", {
-    playerId: player.id,
-    externalUserId: player.externalUserId,
-    currencyKey,
-    amount,
-    balance,
-    ledgerEntryId: entry.id,
-    expiresAt: expiresMs === undefined ? null : new Date(expiresMs).toISOString(),
-    cause,
-  });
+  const { entry, subject } = book(turn, currency.key, { state, amount, reason, key, cause, isOfEvent });
+  turn.emit("player.currency_granted", { ...subject, expiresAt: isoOf(expiresMs), cause });
   return entry;
 };
 
@@ -293,22 +281,11 @@ type Spending = Pick<CurrencyChange, "currencyKey" | "amount" | "cause" | "key" 
 export const spend = (turn: Turn, spending: Spending): LedgerRow => {
   const { player } = turn;
   const { currencyKey, amount, cause, key, reason, reference = null } = spending;
-  const state = player.balances.get(currencyKey) ?? NOTHING;
-  const balance = state.balance - amount;
-  const spent = Math.min(BALANCE_MAX, state.spent + amount);
-  setBalance(turn, currencyKey, { ...state, balance, spent });
+  const before = player.balances.get(currencyKey) ?? NOTHING;
+  const spent = Math.min(BALANCE_MAX, before.spent + amount);
+  const state = { ...before, balance: before.balance - amount, spent };
   takeFromLots(player, currencyKey, amount);
-  const line = { asset: "CURRENCY", currencyKey, amount: -amount, balanceAfter: balance } as const;
-  const entry = appendLedger(turn, { ...line, reason, key, cause });
-  turn.emit("player.currency_spent", {
-    playerId: player.id,
-    externalUserId: player.externalUserId,
-    currencyKey,
-    amount,
-    balance,
-    ledgerEntryId: entry.id,
-    reference,
-    cause,
-  });
+  const { entry, subject } = book(turn, currencyKey, { state, amount: -amount, reason, key, cause });
+  turn.emit("player.currency_spent", { ...subject, reference, cause });
   return entry;
 };

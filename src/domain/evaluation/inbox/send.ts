@@ -1,6 +1,6 @@
 import { newId } from "../../kernel/ids.ts";
 import type { InboxRow } from "../effects.ts";
-import { type Turn, write } from "../turn.ts";
+import { playerOf, type Turn, write } from "../turn.ts";
 
 export const TITLE_MAX = 200;
 export const BODY_MAX = 4_000;
@@ -14,20 +14,12 @@ export type NewMessage = Omit<InboxRow, "id" | "projectId" | "playerId">;
 
 /** Sends a message to the inbox of the turn's player: `inbox.message`. */
 export const sendMessage = (turn: Turn, message: NewMessage): InboxRow => {
-  const { id: playerId, externalUserId, projectId } = turn.player;
+  const { id: playerId, projectId } = turn.player;
   const { type, title, body, data, rewardGrantId } = message;
   const expiresMs = message.expiresMs ?? turn.nowMs + MESSAGE_KEPT_MS;
   const row: InboxRow = { ...message, id: newId(), projectId, playerId, expiresMs };
   write(turn, "inbox", row);
-  turn.emit("inbox.message", {
-    playerId,
-    externalUserId,
-    id: row.id,
-    type,
-    title,
-    body,
-    data,
-    rewardGrantId,
-  });
+  const sent = { id: row.id, type, title, body, data, rewardGrantId };
+  turn.emit("inbox.message", { ...playerOf(turn), ...sent });
   return row;
 };

@@ -21,7 +21,7 @@ import { type Problem, refuseAll, visitLeaves } from "./trees.ts";
 import type { Metric } from "../metrics/compile.ts";
 import { canTriggerRules } from "../../kernel/events/event-types.ts";
 import type { Json } from "../../kernel/events/events.ts";
-import { IsoTime } from "../../kernel/iso-time.ts";
+import { isEmptySpan, IsoTime } from "../../kernel/iso-time.ts";
 import { isJsonObject } from "../../kernel/json.ts";
 import { PATCH_MORE_BYTES, RULE_MAX_BYTES } from "../../kernel/limits.ts";
 import { boundBytes } from "../../kernel/hostile-json.ts";
@@ -143,13 +143,10 @@ const Schedule = z
     activeFrom: IsoTime.optional(),
     activeUntil: IsoTime.optional(),
   })
-  .refine(
-    ({ activeFrom, activeUntil }) =>
-      activeFrom === undefined ||
-      activeUntil === undefined ||
-      Date.parse(activeFrom) < Date.parse(activeUntil),
-    { path: ["activeUntil"], message: "must be after activeFrom" },
-  );
+  .refine(({ activeFrom, activeUntil }) => !isEmptySpan(activeFrom, activeUntil), {
+    path: ["activeUntil"],
+    message: "must be after activeFrom",
+  });
 
 const Actions = z
   .array(ActionSchema)
@@ -275,13 +272,12 @@ export const needsOf = (rule: Pick<RuleDocument, "conditions" | "actions" | "met
 
 /** Mentions outside of conditions and actions: in budgets, caps and triggers by time. */
 const otherMentions = (rule: RuleDocument): Mention[] => {
-  const { limits, triggers } = rule as unknown as { limits?: Json; triggers: readonly Json[] };
-  const ofLimits = ["budgets", "caps"].flatMap((name) => {
-    const assets = Array.isArray(limits?.[name]) ? (limits[name] as Json[]) : [];
-    return assets.flatMap(({ asset }, i) => assetMentions(`limits.${name}.${i}.asset`, String(asset)));
-  });
-  const ofTriggers = triggers.flatMap(({ segmentKey }, i) =>
-    mentionsAt(`triggers.${i}.segmentKey`, "segment", segmentKey as string | undefined),
+  const { limits, triggers } = rule;
+  const ofLimits = (["budgets", "caps"] as const).flatMap((name) =>
+    (limits?.[name] ?? []).flatMap(({ asset }, i) => assetMentions(`limits.${name}.${i}.asset`, asset)),
+  );
+  const ofTriggers = triggers.flatMap((trigger, i) =>
+    "segmentKey" in trigger ? mentionsAt(`triggers.${i}.segmentKey`, "segment", trigger.segmentKey) : [],
   );
   return [...ofLimits, ...ofTriggers];
 };

@@ -137,23 +137,28 @@ const isReading = (value: object): value is MetricReading =>
 /** A reading somewhere in a rule's actions; `path` leads to it from them. */
 type Found = { path: PropertyKey[]; reading: MetricReading };
 
+/** Returns actions with other values in place of the readings in them; paths lead to these from the actions. */
+const replaceReadings = <A>(
+  actions: A,
+  replaced: (reading: MetricReading, path: PropertyKey[]) => unknown,
+): A => {
+  const visit = (value: unknown, path: PropertyKey[]): unknown => {
+    if (value === null || typeof value !== "object") return value;
+    if (isReading(value) && !isRecord(path)) return replaced(value, path);
+    if (Array.isArray(value)) return value.map((item, i) => visit(item, [...path, i]));
+    const fields = Object.entries(value).map(([name, inner]) => {
+      // The steps of a table are numbers alone, of which there may be thousands.
+      const isTable = name === "steps" && Array.isArray(inner);
+      return [name, isTable ? inner : visit(inner, [...path, name])] as const;
+    });
+    return Object.fromEntries(fields);
+  };
+  return visit(actions, []) as A;
+};
+
 const readingsIn = (actions: readonly object[]): Found[] => {
   const found: Found[] = [];
-  const path: PropertyKey[] = [];
-  const walk = (value: unknown): void => {
-    if (value === null || typeof value !== "object") return;
-    if (isReading(value) && !isRecord(path)) return void found.push({ path: [...path], reading: value });
-    if (Array.isArray(value)) return value.forEach((item, i) => step(i, item));
-    // The steps of a table are numbers alone, of which there may be thousands.
-    for (const [name, inner] of Object.entries(value))
-      if (name !== "steps" || !Array.isArray(inner)) step(name, inner);
-  };
-  const step = (name: PropertyKey, inner: unknown): void => {
-    path.push(name);
-    walk(inner);
-    path.pop();
-  };
-  walk(actions);
+  replaceReadings(actions, (reading, path) => found.push({ path, reading }));
   return found;
 };
 
@@ -180,18 +185,7 @@ export const expressionMetrics = ({ actions, metrics }: Named): Metric[] =>
 export const resolveReadings = <A extends object>(
   actions: readonly A[],
   metrics: NamedMetrics | undefined,
-): readonly A[] => {
-  if (!metrics) return actions;
-  const replace = (value: unknown, path: PropertyKey[]): unknown => {
-    if (value === null || typeof value !== "object") return value;
-    if (isReading(value) && !isRecord(path)) return resolve(value, metrics);
-    if (Array.isArray(value)) return value.map((item, i) => replace(item, [...path, i]));
-    return Object.fromEntries(
-      Object.entries(value).map(([name, inner]) => [name, replace(inner, [...path, name])]),
-    );
-  };
-  return replace(actions, []) as A[];
-};
+): readonly A[] => (metrics ? replaceReadings(actions, (reading) => resolve(reading, metrics)) : actions);
 
 export const EXPRESSION_MAX_DEPTH = 6;
 export const EXPRESSION_MAX_NODES = 32;
@@ -347,5 +341,12 @@ const fold = (op: FoldName, args: readonly Calculation[]): Calculation => {
   };
 };
 
-export const ROUNDINGS = { FLOOR: Math.floor, ROUND: Math.round, CEIL: Math.ceil };
+const ROUNDINGS = { FLOOR: Math.floor, ROUND: Math.round, CEIL: Math.ceil };
 export const Rounding = z.enum(Object.keys(ROUNDINGS) as (keyof typeof ROUNDINGS)[]).default("FLOOR");
+
+/** As `compileExpression`, of a whole number. */
+export const compileRounded = (node: Expression, rounding: z.output<typeof Rounding>): Calculation => {
+  const valueOf = compileExpression(node);
+  const round = ROUNDINGS[rounding];
+  return (turn) => round(valueOf(turn));
+};

@@ -148,15 +148,9 @@ export const explainGroup = (node: ConditionNode, turn: Turn, path = "conditions
   if (group) {
     const { key, members } = group;
     const children = members.map((member, i) => explainGroup(member, turn, `${path}.${key}[${i}]`));
-    const passes = joinTests(
-      key,
-      children.map(
-        ({ pass }) =>
-          () =>
-            pass,
-      ),
-    );
-    return { path, type: key, pass: passes(undefined), children };
+    const passes = children.map(({ pass }) => pass);
+    const pass = key === "all" ? !passes.includes(false) : passes.includes(true) === (key === "any");
+    return { path, type: key, pass, children };
   }
   const condition = node as Condition;
   const { expected, actual } = kindOf(condition.type)!.explain(condition, turn);

@@ -129,6 +129,14 @@ export const typeProblems = (
   return problems;
 };
 
+/** Reports a problem at a place of a definition. */
+export type Refuse = (path: PropertyKey[], message: string) => void;
+
+export const refuserOf =
+  (context: z.RefinementCtx): Refuse =>
+  (path, message) =>
+    context.addIssue({ code: "custom", path, message });
+
 /** Reports the problems of unchecked input; where there are any, it is not parsed. */
 export const refuseAll = (
   value: unknown,

@@ -38,27 +38,21 @@ type LedgerEntry = {
 /** Appends an entry to the ledger of the turn's player. */
 export const appendLedger = (turn: Turn, entry: LedgerEntry): LedgerRow => {
   const { player, root } = turn;
-  const { asset, amount, balanceAfter, reason, key, cause, txId, reverses, isOfEvent = true } = entry;
-  const currencyKey = entry.currencyKey ?? null;
-  const chained = chainHash(player.ledgerHash, { key, asset, currencyKey, amount, balanceAfter });
+  const { currencyKey = null, txId = null, reverses = null, isOfEvent = true, ...rest } = entry;
+  const hashed = chainHash(player.ledgerHash, { ...rest, currencyKey });
   const row: LedgerRow = {
+    ...rest,
+    currencyKey,
+    txId,
+    reverses,
     id: newId(),
     projectId: player.projectId,
     playerId: player.id,
     seq: ++player.ledgerSeq,
-    asset,
-    currencyKey,
-    amount,
-    balanceAfter,
-    reason,
-    key,
-    txId: txId ?? null,
-    reverses: reverses ?? null,
-    cause,
     eventId: root.isTracked && isOfEvent ? root.id : null,
-    hash: chained,
+    hash: hashed,
   };
-  player.ledgerHash = chained;
+  player.ledgerHash = hashed;
   write(turn, "ledger", row);
   return row;
 };

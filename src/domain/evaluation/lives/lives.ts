@@ -5,7 +5,7 @@ import { appendLedger } from "../ledger/append.ts";
 import type { PlayerState } from "../player-state.ts";
 import type { LivesSettings } from "../project-settings.ts";
 import type { LedgerRow } from "../effects.ts";
-import type { Turn } from "../turn.ts";
+import { playerOf, type Turn } from "../turn.ts";
 
 /** Maximum lives of a player, also where grants may exceed the project's maximum. */
 export const LIVES_MAX = 1_000_000;
@@ -100,14 +100,8 @@ export const adjustLives = (turn: Turn, change: LivesChange): LivesChanged => {
   if (delta === 0) return {};
   player.lives = { ...player.lives, count: after, anchorMs };
   const { cause, key, reason } = change;
-  const entry = appendLedger(turn, {
-    asset: "LIVES",
-    amount: delta,
-    balanceAfter: after,
-    reason,
-    key,
-    cause,
-  });
+  const line = { asset: "LIVES", amount: delta, balanceAfter: after } as const;
+  const entry = appendLedger(turn, { ...line, reason, key, cause });
   publish(turn, delta, cause);
   return { entry };
 };
@@ -134,8 +128,7 @@ const unlimit = (turn: Turn, seconds: number, cause: Cause): LivesChanged => {
   return {};
 };
 
-const publish = ({ player, project, nowMs, emit }: Turn, delta: number, cause: Cause): void => {
-  const { id: playerId, externalUserId } = player;
-  const lives = showLives(project.settings.lives, player, nowMs)!;
-  emit("player.lives_changed", { playerId, externalUserId, delta, lives, cause });
+const publish = (turn: Turn, delta: number, cause: Cause): void => {
+  const lives = showLives(turn.project.settings.lives, turn.player, turn.nowMs)!;
+  turn.emit("player.lives_changed", { ...playerOf(turn), delta, lives, cause });
 };

@@ -192,17 +192,12 @@ const readBuckets = (aggregate: Aggregate, windows: Windows, number: number): nu
   return aggregateValue(aggregate, state);
 };
 
-const stateIn = (windows: Windows, number: number): AggregateState | null | undefined => {
-  for (let i = windows.length - 1; i >= 0 && windows[i]![0] >= number; i--) {
-    if (windows[i]![0] === number) return windows[i]![1];
-  }
-  return undefined;
-};
+const stateIn = (windows: Windows, number: number): AggregateState | null | undefined =>
+  windows.findLast(([one]) => one === number)?.[1];
 
 /** `undefined` removes a window. */
 const withWindow = (windows: Windows, number: number, state: AggregateState | undefined): Windows => {
-  let at = windows.length;
-  while (at > 0 && windows[at - 1]![0] >= number) at--;
+  const at = windows.findLastIndex(([one]) => one < number) + 1;
   const isThere = windows[at]?.[0] === number;
   return windows.toSpliced(at, isThere ? 1 : 0, ...(state === undefined ? [] : [[number, state] as const]));
 };

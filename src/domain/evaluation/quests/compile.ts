@@ -19,7 +19,8 @@ import {
 } from "./step.ts";
 import { limitedKey } from "../rewards/shared-keys.ts";
 import type { EventContext } from "../rule-event.ts";
-import { inputsOf, readerOf } from "../segments/membership.ts";
+import { msOf } from "../../kernel/iso-time.ts";
+import { indexInputs, inputsOf } from "../segments/membership.ts";
 import { audienceTest } from "../segments/audience.ts";
 import type { SharedKey } from "../shared-counters.ts";
 import type { Turn } from "../turn.ts";
@@ -140,9 +141,6 @@ const metricsIn = ({ steps }: Quest, compiled: readonly CompiledStep[]): Metric[
   ...steps.flatMap((step) => (step.kind === "STATE" ? conditionMetrics(step.condition) : [])),
 ];
 
-const timeOf = (text: string | undefined, otherwise: number): number =>
-  text === undefined ? otherwise : Date.parse(text);
-
 /** Returns whether a quest starts as soon as a player may start it: nothing else would begin it. */
 export const startsAtOnce = ({ start, steps }: Quest): boolean =>
   start.mode === "AUTO" && steps.every(({ kind }) => kind !== "EVENT");
@@ -169,8 +167,8 @@ export const compileQuest = (stored: StoredQuest): CompiledQuest => {
     phase: phase ?? "RUNNING",
     pauses,
     endedMs: endedMs ?? Infinity,
-    fromMs: timeOf(definition.availableFrom, -Infinity),
-    untilMs: timeOf(definition.availableUntil, Infinity),
+    fromMs: msOf(definition.availableFrom, -Infinity),
+    untilMs: msOf(definition.availableUntil, Infinity),
     steps,
     required: requiredOf(definition),
     stepsFor: createTypeIndex(listeners, (found) => found.map(({ place }) => place)),
@@ -262,8 +260,7 @@ export const indexQuests = (
     ...inputs,
     ...adventures.ofQuest(key).map((adventure) => `adventure:${adventure.key}`),
   ];
-  const names = [...new Set(stateful.flatMap(questInputs))];
-  const placeOf = new Map(names.map((name, place) => [name, place]));
+  const { placeOf, readers } = indexInputs(stateful.flatMap(questInputs));
   const listeners = quests.map((quest) => ({ quest, patterns: patternsOf(quest) }));
   return {
     byKey,
@@ -273,7 +270,7 @@ export const indexQuests = (
       isTimed: quest.isTimed || adventures.ofQuest(quest.key).length > 0,
       inputs: questInputs(quest).map((name) => placeOf.get(name)!),
     })),
-    readers: names.map(readerOf),
+    readers,
   };
 };
 

@@ -3,11 +3,11 @@ import { partsOf } from "../causes.ts";
 import { Cron, patternsOf } from "../language/patterns.ts";
 import { conditionProblems, Group } from "../language/groups.ts";
 import { Description, FieldKey, ImageUrl, Key, Name } from "../language/syntax.ts";
-import { refuseAll, typeProblems } from "../language/trees.ts";
-import { checkStep, Metadata, QuestStep, type Refuse, stepProblems } from "./step.ts";
+import { type Refuse, refuseAll, refuserOf, typeProblems } from "../language/trees.ts";
+import { checkStep, Metadata, QuestStep, stepProblems } from "./step.ts";
 import { causesOfBundle, RewardBundle } from "../rewards/bundle.ts";
 import { Audience } from "../segments/audience.ts";
-import { IsoTime } from "../../kernel/iso-time.ts";
+import { isEmptySpan, IsoTime } from "../../kernel/iso-time.ts";
 
 /** Maximum quests of one project that are not archived. */
 export const QUESTS_MAX = 500;
@@ -150,16 +150,14 @@ const checkRepeat = ({ mode, cron, cooldownSeconds }: QuestShape["repeat"], refu
     refuse(["repeat", "cooldownSeconds"], "is only for quests that repeat, and repeat.mode is NONE");
 };
 
-const isEmptySpan = ({ availableFrom: from, availableUntil: until }: QuestShape): boolean =>
-  from !== undefined && until !== undefined && Date.parse(until) <= Date.parse(from);
-
 const checkTimes = (quest: QuestShape, refuse: Refuse): void => {
   if (quest.start.cost && quest.start.mode === "AUTO")
     refuse(["start", "cost"], onlyFor("start.mode", "MANUAL", "AUTO"));
   checkRepeat(quest.repeat, refuse);
   if (quest.claim === "AUTO" && quest.claimWindowSeconds !== undefined)
     refuse(["claimWindowSeconds"], onlyFor("claim", "MANUAL", "AUTO"));
-  if (isEmptySpan(quest)) refuse(["availableUntil"], "must be after availableFrom");
+  if (isEmptySpan(quest.availableFrom, quest.availableUntil))
+    refuse(["availableUntil"], "must be after availableFrom");
   if (quest.finishAfterEnd !== undefined && quest.timeLimitSeconds === undefined)
     refuse(["finishAfterEnd"], "is only for quests with timeLimitSeconds");
 };
@@ -173,7 +171,7 @@ const checkTranslations = ({ steps, translations = {} }: QuestShape, refuse: Ref
 
 /** Zod check of constraints between fields, with those that decide whether the quest can end. */
 const checkQuest = (quest: QuestShape, context: z.RefinementCtx): void => {
-  const refuse: Refuse = (path, message) => context.addIssue({ code: "custom", path, message });
+  const refuse = refuserOf(context);
   quest.steps.forEach((step, i) =>
     checkStep(step, (path, message) => refuse(["steps", i, ...path], message)),
   );

@@ -1,5 +1,4 @@
 import { publish } from "../emit.ts";
-import { playerOf } from "../goals.ts";
 import { asReceived } from "../live.ts";
 import type { QuestState } from "../player-state.ts";
 import type { PlanTurn } from "../project-plan.ts";
@@ -28,8 +27,7 @@ import { questName, questTexts, stepTexts } from "./quest.ts";
 import { doneIn, type PlayerQuestState, type QuestRow, type StartedBy, type StoredState } from "./row.ts";
 import type { QuizStep } from "./step.ts";
 import { abandonQuest, failQuest, questPercent, resetQuest, shownValue, stepPercent } from "./store.ts";
-
-import type { QuestOrder, QuestStanding } from "../turn.ts";
+import { playerOf, type QuestOrder, type QuestStanding } from "../turn.ts";
 import type { Cause } from "../../kernel/events/events.ts";
 import { endIsoOf } from "../../kernel/iso-time.ts";
 
@@ -40,24 +38,12 @@ type PlayerQuestStep = ReturnType<typeof showSteps>[number] &
 /** A question without its answer. */
 type AskedQuestion = Pick<QuizStep["questions"][number], "key" | "prompt" | "options">;
 
-/** How far a player is with a quest; `id` is null while it has not been started in its cycle. */
-export type QuestOutline = {
+/**
+ * How far a player is with a quest; `id` is null while it has not been started in its cycle. `claimable`: of all
+ * cycles, oldest first.
+ */
+export type QuestOutline = Omit<ReturnType<typeof outlineRow>, "id"> & {
   id: string | null;
-  questKey: string;
-  questId: string;
-  questVersion: number;
-  name: string;
-  cycleKey: string;
-  state: PlayerQuestState;
-  percent: number;
-  steps: ReturnType<typeof showSteps>;
-  startedAt: string | null;
-  expiresAt: string | null;
-  completedAt: string | null;
-  claimedAt: string | null;
-  resetsAt: string | null;
-  /** Of all cycles, oldest first. */
-  claimable: ReturnType<typeof claimableOf>;
   lockedBy?: LockedBy[];
 };
 
@@ -124,17 +110,17 @@ const withTexts = (
   })),
 });
 
+const shownState = ({ state }: QuestRow): PlayerQuestState => (state === "RESET" ? "AVAILABLE" : state);
+
 /** Returns the state of a row at the turn's time: what is over by then is EXPIRED, settled or not. */
-const stateOf = ({ event }: PlanTurn, quest: CompiledQuest, row: QuestRow): PlayerQuestState => {
-  if (event.at >= endOf(quest, row)) return "EXPIRED";
-  return row.state === "RESET" ? "AVAILABLE" : row.state;
-};
+const stateOf = ({ event }: PlanTurn, quest: CompiledQuest, row: QuestRow): PlayerQuestState =>
+  event.at >= endOf(quest, row) ? "EXPIRED" : shownState(row);
 
 const percentOf = (turn: PlanTurn, quest: CompiledQuest, row: QuestRow): number =>
   row.state === "IN_PROGRESS" ? questPercent(turn, doneBy(quest, row), row) : row.percent;
 
 /** Returns how far a player is with one cycle of a quest, without its texts. */
-export const outlineRow = (turn: PlanTurn, quest: CompiledQuest, row: QuestRow): QuestOutline => {
+export const outlineRow = (turn: PlanTurn, quest: CompiledQuest, row: QuestRow) => {
   const version = doneBy(quest, row);
   return {
     id: row.id,
@@ -143,7 +129,7 @@ export const outlineRow = (turn: PlanTurn, quest: CompiledQuest, row: QuestRow):
     questVersion: row.version,
     name: questName(version.definition, turn.player.locale),
     cycleKey: row.cycleKey,
-    state: row.state === "RESET" ? "AVAILABLE" : row.state,
+    state: shownState(row),
     percent: percentOf(turn, quest, row),
     steps: showSteps(turn, version, { row }),
     startedAt: endIsoOf(row.startedMs),

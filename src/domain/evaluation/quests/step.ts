@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { Description, FieldKey, Key, Name } from "../language/syntax.ts";
+import type { Problem, Refuse } from "../language/trees.ts";
 import { DISTINCT_MAX } from "../metrics/aggregates.ts";
 import { Filter, WindowlessMetric } from "../metrics/compile.ts";
 import { RewardBundle } from "../rewards/bundle.ts";
@@ -159,9 +160,6 @@ export type ManualStep = z.output<typeof ManualStep>;
 export type CodeStep = z.output<typeof CodeStep>;
 export type QuizStep = z.output<typeof QuizStep>;
 
-/** Reports a problem at a place of a definition. */
-export type Refuse = (path: (string | number)[], message: string) => void;
-
 const COUNTING: ReadonlySet<string> = new Set(["count", "distinct", "streak"]);
 
 /** Reports what the schema of a single step cannot check. */
@@ -209,8 +207,6 @@ type StepPlan = {
   requiredSteps?: number | undefined;
   steps: readonly Pick<QuestStep, "key" | "optional" | "dependsOn">[];
 };
-
-type Problem = { path: (string | number)[]; message: string };
 
 const dependencyProblems = ({ stepMode, steps }: StepPlan): Problem[] => {
   const byKey = new Map(steps.map((step) => [step.key, step]));

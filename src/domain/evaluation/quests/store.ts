@@ -1,10 +1,10 @@
-import { emitGoal, giveRewards, playerOf, storeGoal } from "../goals.ts";
+import { emitGoal, giveRewards, storeGoal } from "../goals.ts";
 import { type AggregateState, aggregateValue } from "../metrics/aggregates.ts";
 import { readMetric } from "../metrics/count.ts";
 import type { QuestState } from "../player-state.ts";
 import type { CompiledQuest, CompiledStep } from "./compile.ts";
 import type { QuestRow, StepProgress } from "./row.ts";
-import { type Turn, write } from "../turn.ts";
+import { playerOf, type Turn, write } from "../turn.ts";
 import type { EventData, EventType } from "../../kernel/events/domain-events.ts";
 import type { Cause } from "../../kernel/events/events.ts";
 import { isoOf } from "../../kernel/iso-time.ts";

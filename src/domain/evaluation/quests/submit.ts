@@ -1,4 +1,5 @@
 import { createHash, timingSafeEqual } from "node:crypto";
+import type { QuestSubmissionRow } from "../effects.ts";
 import { publish } from "../emit.ts";
 import type { PlanTurn } from "../project-plan.ts";
 import {
@@ -155,7 +156,7 @@ const isUrl = (text: string): boolean => {
   return /^https?:$/.test(protocol) && username === "" && password === "";
 };
 
-type Evidence = { evidenceType: "TEXT" | "URL" | null; evidence: string | null };
+type Evidence = Pick<QuestSubmissionRow, "evidenceType" | "evidence">;
 
 const WANTED: Readonly<Record<Exclude<ManualStep["evidence"], "NONE">, string>> = {
   TEXT: "a text",
@@ -295,18 +296,12 @@ const wrongKind = ({ definition: { key, kind } }: CompiledStep, submission: Subm
   return { field: FIELDS[submission.kind], message: `is not for a step of kind ${kind}${wants}` };
 };
 
-const REASONS: Readonly<Record<Exclude<StepState, "ACTIVE">, string>> = {
-  LOCKED: "STEP_LOCKED",
-  PENDING_APPROVAL: "STEP_PENDING_APPROVAL",
-  DONE: "STEP_DONE",
-  FAILED: "STEP_FAILED",
-};
-
-const WHY: Readonly<Record<Exclude<StepState, "ACTIVE">, string>> = {
-  LOCKED: "others must be done before it",
-  PENDING_APPROVAL: "what was submitted waits for a review",
-  DONE: "it is done once in a cycle",
-  FAILED: "no attempts are left in this cycle",
+/** The reason, and why, for which a step that is not ACTIVE takes no submission. */
+const CLOSED: Readonly<Record<Exclude<StepState, "ACTIVE">, readonly [reason: string, why: string]>> = {
+  LOCKED: ["STEP_LOCKED", "others must be done before it"],
+  PENDING_APPROVAL: ["STEP_PENDING_APPROVAL", "what was submitted waits for a review"],
+  DONE: ["STEP_DONE", "it is done once in a cycle"],
+  FAILED: ["STEP_FAILED", "no attempts are left in this cycle"],
 };
 
 const isStepOf = ({ steps }: CompiledQuest, stepKey: string): boolean =>
@@ -327,9 +322,9 @@ const openStep = (
   if (!step) return { unknown: "step" };
   if (step.definition.kind !== submission.kind) return wrongKind(step, submission);
   const state = stepStates(version, row)[place]!;
-  if (state !== "ACTIVE")
-    return { reason: REASONS[state], message: `the step ${stepKey} is ${state}: ${WHY[state]}` };
-  return { version, row, step };
+  if (state === "ACTIVE") return { version, row, step };
+  const [reason, why] = CLOSED[state];
+  return { reason, message: `the step ${stepKey} is ${state}: ${why}` };
 };
 
 /**

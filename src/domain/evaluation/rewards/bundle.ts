@@ -3,19 +3,11 @@ import { Description, IconUrl, Key, Name } from "../language/syntax.ts";
 import { BUNDLE_PARTS, type BundlePart, type PartName, type PartOfBundle } from "./parts.ts";
 import { invalid } from "../../kernel/errors.ts";
 import type { Cause } from "../../kernel/events/events.ts";
-import { IsoTime } from "../../kernel/iso-time.ts";
+import { isEmptySpan, IsoTime } from "../../kernel/iso-time.ts";
 
-const optional = {
-  xp: BUNDLE_PARTS.xp.schema.optional(),
-  currencies: BUNDLE_PARTS.currencies.schema.optional(),
-  lives: BUNDLE_PARTS.lives.schema.optional(),
-  badges: BUNDLE_PARTS.badges.schema.optional(),
-  boosts: BUNDLE_PARTS.boosts.schema.optional(),
-  streakFreezes: BUNDLE_PARTS.streakFreezes.schema.optional(),
-  rewards: BUNDLE_PARTS.rewards.schema.optional(),
-  addTags: BUNDLE_PARTS.addTags.schema.optional(),
-  premium: BUNDLE_PARTS.premium.schema.optional(),
-} satisfies Record<PartOfBundle, z.ZodOptional>;
+const optional = Object.fromEntries(
+  Object.entries(BUNDLE_PARTS).map(([name, { schema }]) => [name, schema.optional()]),
+) as { [P in PartOfBundle]: z.ZodOptional<(typeof BUNDLE_PARTS)[P]["schema"]> };
 
 /** Items granted together: by levels, badges, streaks, the catalogue and manually. */
 export const RewardBundle = z.strictObject(optional).meta({ id: "RewardBundle" });
@@ -106,16 +98,16 @@ const childrenOf = (bundle: RewardBundle): string[] =>
 
 const namesGiven = ({ bundles }: Giver): string[] => bundles.flatMap(childrenOf);
 
-class CycleError extends Error {
-  readonly names: readonly string[];
-  constructor(names: readonly string[]) {
-    super(names.join(" gives "));
-    this.names = names;
-  }
-}
+class CycleError extends Error {}
 
 const sameReach = (a: Reach, b: Reach): boolean =>
   a.depth === b.depth && a.size === b.size && a.givesXp === b.givesXp;
+
+const totalOf = (reached: readonly Reach[]): Reach => ({
+  depth: Math.max(0, ...reached.map(({ depth }) => depth)),
+  size: reached.reduce((sum, { size }) => sum + size, 0),
+  givesXp: reached.some(({ givesXp }) => givesXp),
+});
 
 /** A giver to be added, and the fields that contain its bundles. */
 type Giving = {
@@ -210,12 +202,12 @@ export class GivingGraph {
     return [...found].toReversed();
   }
 
-  /** @throws Ring with the names on it */
+  /** @throws CycleError with the names on it */
   #reachOf(name: string): Reach {
     const known = this.#known.get(name);
     if (known) return known;
     const path = this.#path;
-    if (path.includes(name)) throw new CycleError([...path.slice(path.indexOf(name)), name]);
+    if (path.includes(name)) throw new CycleError([...path.slice(path.indexOf(name)), name].join(" gives "));
     path.push(name);
     const giver = this.#givers.get(name);
     const reach = giver ? this.#sumOf(giver) : NOTHING;
@@ -225,29 +217,16 @@ export class GivingGraph {
   }
 
   #sumOf({ bundles }: Giver): Reach {
-    const reached = bundles.map((bundle) => this.#reachOfBundle(bundle));
-    return {
-      depth: Math.max(0, ...reached.map(({ depth }) => depth)),
-      size: reached.reduce((sum, { size }) => sum + size, 0),
-      givesXp: reached.some(({ givesXp }) => givesXp),
-    };
+    return totalOf(bundles.map((bundle) => this.#reachOfBundle(bundle)));
   }
 
   #reachOfBundle(bundle: RewardBundle): Reach {
     const children = childrenOf(bundle);
     if (children.length === 0 && Object.keys(bundle).length === 0) return NOTHING;
-    const reached = children.map((name) => this.#reachOf(name));
-    return {
-      depth: 1 + Math.max(0, ...reached.map(({ depth }) => depth)),
-      size: reached.reduce((sum, { size }) => sum + size, 1),
-      givesXp: bundle.xp !== undefined || reached.some(({ givesXp }) => givesXp),
-    };
+    const { depth, size, givesXp } = totalOf(children.map((name) => this.#reachOf(name)));
+    return { depth: depth + 1, size: size + 1, givesXp: givesXp || bundle.xp !== undefined };
   }
 }
-
-/** As `GivingGraph.put`, for one change among `givers`. @throws DomainError VALIDATION_ERROR */
-export const checkGiving = (givers: readonly Giver[], given: Giving): void =>
-  new GivingGraph(givers).put(given);
 
 const problemOf = ({ depth, size, givesXp }: Reach, kind: Giver["kind"]): string | undefined => {
   if (depth > BUNDLE_DEPTH_MAX) return `rewards may be nested ${BUNDLE_DEPTH_MAX} deep, not ${depth}`;
@@ -304,8 +283,7 @@ const kindFault = ({ kind, bundle, fulfilment }: RewardShape): [string, string] 
 export const Reward = rewardShape.superRefine((reward, context) => {
   const fault = kindFault(reward);
   if (fault) context.addIssue({ code: "custom", path: [fault[0]], message: fault[1] });
-  const { availableFrom: from, availableUntil: until } = reward;
-  if (from !== undefined && until !== undefined && Date.parse(until) <= Date.parse(from))
+  if (isEmptySpan(reward.availableFrom, reward.availableUntil))
     context.addIssue({ code: "custom", path: ["availableUntil"], message: "must be after availableFrom" });
 });
 export type Reward = z.output<typeof Reward>;

@@ -1,12 +1,6 @@
 import { z } from "zod";
 import { TIERS_MAX } from "../../kernel/limits.ts";
-import {
-  BOOST_SECONDS_MAX,
-  BoostFactor,
-  BoostTarget,
-  BoostUses,
-  DesignedBoostSeconds,
-} from "../boosts/campaign-boost.ts";
+import { BOOST_SECONDS_MAX, boostFields } from "../boosts/campaign-boost.ts";
 import { about, CAUSES } from "../causes.ts";
 import { Key, type NamedKind } from "../language/syntax.ts";
 
@@ -93,17 +87,7 @@ const badges = bundlePart({
 });
 
 const boosts = bundlePart({
-  schema: z
-    .array(
-      z.strictObject({
-        boostKey: Key,
-        applies: BoostTarget,
-        factor: BoostFactor,
-        durationSeconds: DesignedBoostSeconds,
-        uses: BoostUses.optional(),
-      }),
-    )
-    .max(10),
+  schema: z.array(z.strictObject(boostFields)).max(10),
   times: (list, times) =>
     list.map(({ durationSeconds, uses, ...boost }) => ({
       ...boost,

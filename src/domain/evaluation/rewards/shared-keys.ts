@@ -3,9 +3,10 @@ import type { Live } from "../live.ts";
 import { type BundleGrant, isEmptyBundle, multiplyBundle, type Reward } from "./bundle.ts";
 import { QUANTITY_MAX } from "./parts.ts";
 import type { SharedKey } from "../shared-counters.ts";
-import { type Turn, write } from "../turn.ts";
+import { playerOf, type Turn, write } from "../turn.ts";
 import type { Cause } from "../../kernel/events/events.ts";
 import { newId } from "../../kernel/ids.ts";
+import { msOf } from "../../kernel/iso-time.ts";
 
 /** Grants everything in a bundle. Parts that cannot be granted (an archived currency, say) add a warning. */
 export const grantBundle = (turn: Turn, grant: BundleGrant): void => {
@@ -28,7 +29,7 @@ export type RewardGrant = {
   /** CLAIM waits until the player claims it. A prize with a code always does: the code is assigned then. */
   delivery: "AUTO" | "CLAIM";
   /** How long it can be claimed; default: as the reward says. */
-  expiresInSeconds?: number;
+  expiresInSeconds?: number | undefined;
   cause: Cause;
   /** Deterministic, unique for the player. */
   key: string;
@@ -50,8 +51,7 @@ const givenTo = ({ player }: Turn, key: string): number => {
 export const rewardProblem = (turn: Turn, reward: Reward, quantity: number): RewardProblem | undefined => {
   const { key, availableFrom: from, availableUntil: until, perPlayerLimit, stock } = reward;
   const { at } = turn.event;
-  if (from !== undefined && at < Date.parse(from)) return "NOT_AVAILABLE";
-  if (until !== undefined && at >= Date.parse(until)) return "NOT_AVAILABLE";
+  if (at < msOf(from, -Infinity) || at >= msOf(until, Infinity)) return "NOT_AVAILABLE";
   if (perPlayerLimit !== undefined && givenTo(turn, key) + quantity > perPlayerLimit) return "LIMIT_REACHED";
   if (stock === undefined) return undefined;
   const used = turn.shared.used(limitedKey(turn.project.projectId, "reward", key));
@@ -129,37 +129,20 @@ type PublishedGrant = Pick<RewardGrantRow, "id" | "rewardKey" | "contents" | "ca
 
 /** Emits `player.reward_granted`: when it is granted, and again when it is claimed or fulfilled. */
 export const publishReward = (
-  { player, emit }: Turn,
+  turn: Turn,
   { id: grantId, rewardKey, status, contents, cause }: PublishedGrant,
   { kind, code }: { kind: Reward["kind"]; code: string | null },
 ): void => {
-  const { id: playerId, externalUserId } = player;
-  const drawProof = null;
-  emit("player.reward_granted", {
-    playerId,
-    externalUserId,
-    grantId,
-    rewardKey,
-    kind,
-    status,
-    contents,
-    code,
-    drawProof,
-    cause,
-  });
+  const granted = { grantId, rewardKey, kind, status, contents, code, drawProof: null, cause };
+  turn.emit("player.reward_granted", { ...playerOf(turn), ...granted });
 };
 
 /** Grants the contents of a granted bundle: ledger keys begin with the grant's own key. */
 export const grantContents = (
   turn: Turn,
-  {
-    id,
-    rewardKey,
-    contents,
-    cause,
-    key,
-  }: Pick<RewardGrantRow, "id" | "rewardKey" | "contents" | "cause" | "key">,
+  grant: Pick<RewardGrantRow, "id" | "rewardKey" | "contents" | "cause" | "key">,
 ): void => {
+  const { id, rewardKey, contents, cause, key } = grant;
   const { eventId, rootEventId, actor } = cause;
   const origin = Object.entries({ eventId, rootEventId, actor }).filter(([, value]) => value !== undefined);
   grantBundle(turn, {

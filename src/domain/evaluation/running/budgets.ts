@@ -100,9 +100,8 @@ export type SharedScope = { projectId: string } & CalendarProject;
 export type SharedLimit = {
   keyOf(project: SharedScope, atMs: number): SharedKey;
   check(turn: Turn): Refusal | undefined;
-  record(turn: Turn): void;
-  /** Removes a firing at the time of the turn's event. */
-  refund(turn: Turn): void;
+  /** Adds a firing at the time of the turn's event, or removes it. */
+  count(turn: Turn, firings: 1 | -1): void;
 };
 
 export type LimitWindow = Limit["window"];
@@ -158,8 +157,7 @@ const countingLimit = (scope: string, { max, window }: Limit): SharedLimit => {
       const detail = `${max} ${windowName(window)} of all players`;
       return { reason: "LIMIT_REACHED", detail, ...nextWindow(window, project, event.at) };
     },
-    record: ({ shared, project, event }) => shared.add(keyOf(project, event.at), 1),
-    refund: ({ shared, project, event }) => shared.add(keyOf(project, event.at), -1),
+    count: ({ shared, project, event }, firings) => shared.add(keyOf(project, event.at), firings),
   };
 };
 
@@ -172,13 +170,6 @@ const firingsOf = ([dropped = NOTHING_DROPPED, ...t]: readonly number[]): Firing
 const rollingLimit = (scope: string, { max, window }: Limit): SharedLimit => {
   const spanMs = (window as { rollingSeconds: number }).rollingSeconds * 1_000;
   const keyOf = rowOf(scope, window);
-  const change = ({ shared, project, event }: Turn, firings: 1 | -1): void => {
-    const key = keyOf(project, event.at);
-    const state = firingsOf(shared.times(key));
-    if (firings === 1) keepTime(state, event.at, Math.max(WINDOWS_KEPT, max));
-    else takeTime(state, event.at);
-    shared.setTimes(key, [state.f ?? NOTHING_DROPPED, ...(state.t ?? [])]);
-  };
   const limit = { max, spanMs, reason: "LIMIT_REACHED" } as const;
   return {
     keyOf,
@@ -186,8 +177,13 @@ const rollingLimit = (scope: string, { max, window }: Limit): SharedLimit => {
       const refusal = checkRolling(limit, firingsOf(shared.times(keyOf(project, event.at))), event.at);
       return refusal && { ...refusal, detail: `${refusal.detail} of all players` };
     },
-    record: (turn) => change(turn, 1),
-    refund: (turn) => change(turn, -1),
+    count: ({ shared, project, event }, firings) => {
+      const key = keyOf(project, event.at);
+      const state = firingsOf(shared.times(key));
+      if (firings === 1) keepTime(state, event.at, Math.max(WINDOWS_KEPT, max));
+      else takeTime(state, event.at);
+      shared.setTimes(key, [state.f ?? NOTHING_DROPPED, ...(state.t ?? [])]);
+    },
   };
 };
 
@@ -212,9 +208,8 @@ export type CompiledBudget = {
   /** Returns the amount of the asset granted by the effects since `mark`. */
   given(effects: Effects, mark: Mark): number;
   check(turn: Turn, amount: number): Refusal | undefined;
-  record(turn: Turn, amount: number): void;
-  /** Refunds an amount at the time of the turn's event. */
-  refund(turn: Turn, amount: number): void;
+  /** Adds an amount at the time of the turn's event; a negative one is refunded. */
+  add(turn: Turn, amount: number): void;
   /** Reports, once per window, that a firing was refused. */
   reportRefusal(turn: Turn, rule: { id: string; key: string }): void;
 };
@@ -240,11 +235,8 @@ const compileBudget = (prefix: string, { asset, max, window }: Budget): Compiled
       const detail = used === undefined ? LATE : `${used} of ${max} ${asset} given, ${windowName(window)}`;
       return { reason: "BUDGET_EXHAUSTED", detail, ...nextWindow(window, project, event.at) };
     },
-    record: ({ shared, project, event }, amount) => {
-      if (amount > 0) book.add(shared, keyOf(project, event.at), { atMs: event.at, amount });
-    },
-    refund: ({ shared, project, event }, amount) => {
-      if (amount > 0) book.add(shared, keyOf(project, event.at), { atMs: event.at, amount: -amount });
+    add: ({ shared, project, event }, amount) => {
+      if (amount !== 0) book.add(shared, keyOf(project, event.at), { atMs: event.at, amount });
     },
     reportRefusal: (turn, rule) => {
       const { shared, project, event } = turn;

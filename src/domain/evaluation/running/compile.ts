@@ -5,6 +5,7 @@ import type { Spender } from "../event-cost.ts";
 import type { RuleEvent } from "../rule-event.ts";
 import { atOnce, type Steps } from "../../kernel/slices.ts";
 import { createSizedCache } from "../../kernel/caches.ts";
+import { msOf } from "../../kernel/iso-time.ts";
 import type { Act, Firing } from "../actions/action.ts";
 import { canFail, compileAction } from "../actions/action-kinds.ts";
 import type { Test } from "../conditions/condition.ts";
@@ -54,7 +55,6 @@ export type CompiledRule = RuleControls & {
 
 /** The compiled rules of a project. */
 export type RuleSet = {
-  size: number;
   /**
    * Returns the rules that listen to the event's type and are not excluded by an indexed property, in order;
    * for `system.schedule` the one rule that it is for.
@@ -62,8 +62,6 @@ export type RuleSet = {
   candidates(event: RuleEvent): readonly CompiledRule[];
   /** Returns all rules that listen to a type, in order. */
   listeners(eventType: string): readonly CompiledRule[];
-  /** Returns the rule that a `system.schedule` event is for; undefined when it no longer runs. */
-  schedule(ruleId: string): CompiledRule | undefined;
   /** All running rules, in order. */
   all: readonly CompiledRule[];
   /** The metrics of the rules' conditions and expressions. */
@@ -85,8 +83,8 @@ export const compileRule = (published: PublishedRule, order = 0): CompiledRule =
     key,
     version,
     order,
-    activeFromMs: schedule?.activeFrom === undefined ? -Infinity : Date.parse(schedule.activeFrom),
-    activeUntilMs: schedule?.activeUntil === undefined ? Infinity : Date.parse(schedule.activeUntil),
+    activeFromMs: msOf(schedule?.activeFrom, -Infinity),
+    activeUntilMs: msOf(schedule?.activeUntil, Infinity),
     test: compileGroup(definition.conditions),
     steps: 1 + countConditions(definition.conditions),
     metrics: [...conditionMetrics(definition.conditions), ...expressionMetrics(definition)],
@@ -162,16 +160,13 @@ export function* rulePieces(rules: readonly PublishedRule[]): Steps<RuleSet> {
 const indexRules = (compiled: readonly CompiledRule[], leftOut: readonly LeftOut[] = []): RuleSet => {
   const indexOf = createTypeIndex(compiled, indexType);
   const byId = new Map(compiled.map((rule) => [rule.id, rule]));
-  const schedule = (ruleId: string) => byId.get(ruleId);
   return {
-    size: compiled.length,
     candidates: (event) => {
       if (event.ruleId === undefined) return candidatesOf(indexOf(event.type), event);
-      const rule = schedule(event.ruleId);
+      const rule = byId.get(event.ruleId);
       return rule ? [rule] : NO_RULES;
     },
     listeners: (eventType) => indexOf(eventType).all,
-    schedule,
     all: compiled,
     metrics: compiled.flatMap(({ metrics }) => metrics),
     leftOut,

@@ -16,6 +16,7 @@ import {
   takeTime,
 } from "./budgets.ts";
 import { growthOf, recordGrowth, type Turn } from "../turn.ts";
+import { firstOf } from "../../kernel/first.ts";
 import { fnv1a } from "../../kernel/ids.ts";
 import {
   CALENDAR_UNITS,
@@ -70,6 +71,8 @@ const compileLimits = (ruleId: string, limits: RuleDocument["limits"]): Compiled
   if (!limits || (limits.perPlayer.length === 0 && limits.cooldownSeconds === undefined)) return undefined;
   const parts = partsOf(limits);
   const units = [...new Set(parts.calendar.map(({ unit }) => unit))];
+  const windowsAt = (turn: Turn): [slot: Slot, window: number][] =>
+    units.map((unit) => [SLOT[unit], windowNumber(unit, calendarFor(turn), turn.event.at)]);
   const timesKept =
     parts.rolling.length === 0 ? 0 : Math.max(WINDOWS_KEPT, ...parts.rolling.map(({ max }) => max));
   return {
@@ -77,20 +80,15 @@ const compileLimits = (ruleId: string, limits: RuleDocument["limits"]): Compiled
       const state = stateOf(turn.player.doc, ruleId);
       return (
         checkLifetime(parts, state) ??
-        first(parts.calendar, (limit) => checkCalendar(limit, state, turn)) ??
-        first(parts.rolling, (limit) => checkRolling(limit, state, turn.event.at))
+        firstOf(parts.calendar, (limit) => checkCalendar(limit, state, turn)) ??
+        firstOf(parts.rolling, (limit) => checkRolling(limit, state, turn.event.at))
       );
     },
     record: (turn) => {
       const { player, event } = turn;
       const state: LimitState = { ...stateOf(player.doc, ruleId) };
       if (parts.lifetimeMax !== Infinity) state.n = (state.n ?? 0) + 1;
-      for (const unit of units)
-        state[SLOT[unit]] = addToWindow(
-          state[SLOT[unit]] ?? [],
-          windowNumber(unit, calendarFor(turn), event.at),
-          1,
-        );
+      for (const [slot, window] of windowsAt(turn)) state[slot] = addToWindow(state[slot] ?? [], window, 1);
       if (timesKept > 0) keepTime(state, event.at, timesKept);
       const old = player.doc.l?.[ruleId];
       recordGrowth(turn, { most: GROWTH_MAX, grown: () => growthOf(`"${ruleId}":,`, old, state) });
@@ -101,10 +99,7 @@ const compileLimits = (ruleId: string, limits: RuleDocument["limits"]): Compiled
       const { player, event } = turn;
       const known = player.doc.l?.[ruleId];
       if (known === undefined) return;
-      const windows = units.map(
-        (unit) => [SLOT[unit], windowNumber(unit, calendarFor(turn), event.at)] as const,
-      );
-      const left = without(known as LimitState, windows, event.at);
+      const left = without(known as LimitState, windowsAt(turn), event.at);
       if (left) player.doc.l![ruleId] = left;
       else delete player.doc.l![ruleId];
       player.dirty.doc = true;
@@ -132,14 +127,6 @@ const without = (
   }
   takeTime(state, at);
   return Object.keys(state).length === 0 ? undefined : state;
-};
-
-const first = <T>(limits: readonly T[], check: (limit: T) => Refusal | undefined): Refusal | undefined => {
-  for (const limit of limits) {
-    const refusal = check(limit);
-    if (refusal) return refusal;
-  }
-  return undefined;
 };
 
 const stateOf = ({ l }: PlayerDoc, ruleId: string): LimitState =>

@@ -3,10 +3,12 @@ import type { Effects, ExecutionRow, RecordedScore } from "../effects.ts";
 import { ACTION_STEPS } from "../event-cost.ts";
 import { type CompiledBudget, markOf, type Refusal } from "./budgets.ts";
 import type { CompiledRule, RuleSet } from "./compile.ts";
+import type { RuleStep } from "../rule-event.ts";
 import { type Outcome, RuleFailure, type RuleReason } from "./outcome.ts";
 import { isFlooded, recordLoop, saveTurn, type Turn, write } from "../turn.ts";
+import { firstOf } from "../../kernel/first.ts";
 import { newId } from "../../kernel/ids.ts";
-import { type ActionRecord, causeOf, keyOf, reasonOf, type SentAction } from "../actions/action.ts";
+import { type ActionRecord, actionRecordOf, keyOf, type SentAction } from "../actions/action.ts";
 import { kindOf } from "../actions/action-kinds.ts";
 
 /** Event types that the service sends to itself: for another player, and for a later time. */
@@ -17,13 +19,21 @@ const sentOf = ({ event }: Turn): SentAction => event.properties as SentAction;
 
 const recordOf = (turn: Turn, { rule, rootEventId, firing }: SentAction): ActionRecord => {
   const kind = turn.event.type === "system.grant" ? "tgt" : "dly";
-  return {
-    key: keyOf(`${kind}:${rootEventId}`, rule, firing),
-    cause: causeOf(turn, rule, rootEventId),
-    reason: reasonOf(rule),
-    actionId: rule.actionId,
-    caps: rule.caps,
-  };
+  return actionRecordOf(turn, rule, { key: keyOf(`${kind}:${rootEventId}`, rule, firing), rootEventId });
+};
+
+/** Performs actions as effects of a rule. @returns why one has failed; then some may have been performed */
+const actAs = (step: RuleStep, { root }: Turn, act: () => void): string | undefined => {
+  root.acting = step;
+  try {
+    act();
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof RuleFailure)) throw error;
+    return `${error.actionId}: ${error.message}`;
+  } finally {
+    root.acting = undefined;
+  }
 };
 
 /**
@@ -37,16 +47,7 @@ export const runSpawned = (turn: Turn): string | undefined => {
   const kind = kindOf(type);
   if (!kind) return `there is no action ${type}`;
   const { ruleId, ruleKey } = sent.rule;
-  turn.root.acting = { ruleId, ruleKey };
-  try {
-    kind.perform(turn, resolved, recordOf(turn, sent));
-    return undefined;
-  } catch (error) {
-    if (!(error instanceof RuleFailure)) throw error;
-    return `${error.actionId}: ${error.message}`;
-  } finally {
-    turn.root.acting = undefined;
-  }
+  return actAs({ ruleId, ruleKey }, turn, () => kind.perform(turn, resolved, recordOf(turn, sent)));
 };
 
 /** Maximum effects recorded of a firing in SHADOW. */
@@ -198,12 +199,7 @@ const outsideSchedule = (
 /** Returns the first limit that prevents a firing. A held rule consumes none of the remaining limits. */
 const refusalOf = (rule: CompiledRule, turn: Turn, isHeld: boolean): Refusal | undefined => {
   const refusal = rule.limits?.check(turn);
-  if (refusal || isHeld) return refusal;
-  for (const limit of rule.globalLimits) {
-    const shared = limit.check(turn);
-    if (shared) return shared;
-  }
-  return undefined;
+  return refusal || isHeld ? refusal : firstOf(rule.globalLimits, (limit) => limit.check(turn));
 };
 
 /**
@@ -283,13 +279,11 @@ const exceededBy = (
   budgets: readonly CompiledBudget[],
   turn: Turn,
   gifts: readonly number[],
-): RolledBack | undefined => {
-  for (const [i, budget] of budgets.entries()) {
+): RolledBack | undefined =>
+  firstOf(budgets.entries(), ([i, budget]) => {
     const refusal = budget.check(turn, gifts[i]!);
-    if (refusal) return { ...refusal, budget };
-  }
-  return undefined;
-};
+    return refusal && { ...refusal, budget };
+  });
 
 const refused = (rule: CompiledRule, turn: Turn, { budget, ...why }: RolledBack): Outcome => {
   if (budget && !rule.isShadow) budget.reportRefusal(turn, rule);
@@ -298,22 +292,14 @@ const refused = (rule: CompiledRule, turn: Turn, { budget, ...why }: RolledBack)
 
 const recordLimits = (rule: CompiledRule, turn: Turn, gifts: readonly number[]): void => {
   rule.limits?.record(turn);
-  for (const limit of rule.globalLimits) limit.record(turn);
-  gifts.forEach((amount, i) => rule.budgets[i]!.record(turn, amount));
+  for (const limit of rule.globalLimits) limit.count(turn, 1);
+  gifts.forEach((amount, i) => rule.budgets[i]!.add(turn, amount));
 };
 
-/** @returns why an action failed; then some may have been performed */
 const performActions = ({ actions, step }: CompiledRule, turn: Turn): RolledBack | undefined => {
-  const { root } = turn;
-  root.cost.take(ACTION_STEPS * actions.length);
-  root.acting = step;
-  try {
+  turn.root.cost.take(ACTION_STEPS * actions.length);
+  const detail = actAs(step, turn, () => {
     for (const action of actions) action(turn);
-    return undefined;
-  } catch (error) {
-    if (!(error instanceof RuleFailure)) throw error;
-    return { reason: "ACTION_FAILED", detail: `${error.actionId}: ${error.message}` };
-  } finally {
-    root.acting = undefined;
-  }
+  });
+  return detail === undefined ? undefined : { reason: "ACTION_FAILED", detail };
 };

@@ -148,6 +148,7 @@ const addCosts = ({ ledger }: Effects, countsOf: (projectId: string, ruleId: str
   }
 };
 
+/** Returns the asset of a line of the ledger: `xp`, `lives` or `currency:{key}`. */
 export const assetName = (asset: "XP" | "CURRENCY" | "LIVES", currencyKey: string | null): string =>
   asset === "CURRENCY" ? `currency:${currencyKey}` : asset.toLowerCase();
 

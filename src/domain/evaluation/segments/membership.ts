@@ -15,7 +15,7 @@ import {
 import { type Problem, refuseAll, type Tree, typeProblems, visitLeaves } from "../language/trees.ts";
 import type { Metric } from "../metrics/compile.ts";
 import { HOLDINGS, type InputReader, type PlayerState } from "../player-state.ts";
-import { type Turn, write } from "../turn.ts";
+import { playerOf, type Turn, write } from "../turn.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { newId } from "../../kernel/ids.ts";
 
@@ -64,10 +64,18 @@ const READERS: Readonly<Record<string, (name: string) => InputReader>> = {
 };
 
 /** Builds a reader of the input with a name, such as `field:xp` or `metric:{id}`. */
-export const readerOf = (name: string): InputReader => {
+const readerOf = (name: string): InputReader => {
   const colon = name.indexOf(":");
   const [kind, rest] = colon === -1 ? [name, ""] : [name.slice(0, colon), name.slice(colon + 1)];
   return READERS[kind]?.(rest) ?? (() => undefined);
+};
+
+/** Numbers inputs by name, each once: the place of one in `readers`. */
+export const indexInputs = (
+  names: readonly string[],
+): { placeOf: ReadonlyMap<string, number>; readers: InputReader[] } => {
+  const once = [...new Set(names)];
+  return { placeOf: new Map(once.map((name, place) => [name, place])), readers: once.map(readerOf) };
 };
 
 /** Maximum segments of one project that are not archived. */
@@ -197,8 +205,7 @@ export const indexSegments = (segments: readonly CompiledSegment[]): SegmentInde
   const order = orderSegments(dynamic);
   // A cycle cannot be saved; if there is one nevertheless, its segments are evaluated in the order of keys.
   const ordered = "ring" in order ? dynamic : order.ordered;
-  const names = [...new Set(ordered.flatMap((segment) => segment.names))];
-  const placeOf = new Map(names.map((name, place) => [name, place]));
+  const { placeOf, readers } = indexInputs(ordered.flatMap((segment) => segment.names));
   return {
     dynamic: ordered.map((segment) => ({
       key: segment.key,
@@ -207,7 +214,7 @@ export const indexSegments = (segments: readonly CompiledSegment[]): SegmentInde
       inputs: segment.names.map((name) => placeOf.get(name)!),
       ownInput: placeOf.get(`segment:${segment.key}`),
     })),
-    readers: names.map(readerOf),
+    readers,
   };
 };
 
@@ -317,18 +324,14 @@ export const endSpell = (turn: Turn, segmentKey: string): void => {
 
 /** @returns whether that was a change */
 const move = (turn: Turn, segmentKey: string, isMember: boolean): boolean => {
-  const { player, event, emit, nowMs } = turn;
+  const { player, event, nowMs } = turn;
   if (player.segments.has(segmentKey) === isMember) return false;
   if (!isMember) endSpell(turn, segmentKey);
   if (isMember) player.segments.set(segmentKey, Math.min(event.at, nowMs));
   else player.segments.delete(segmentKey);
   player.dirty.segments.add(segmentKey);
-  const { id: playerId, externalUserId } = player;
-  emit(isMember ? "player.segment_entered" : "player.segment_left", {
-    playerId,
-    externalUserId,
-    segmentKey,
-  });
+  const type = isMember ? "player.segment_entered" : "player.segment_left";
+  turn.emit(type, { ...playerOf(turn), segmentKey });
   return true;
 };
 

@@ -15,7 +15,7 @@ import { deadlineAfter, firstDate, lastDate, periodAt, periodName, periodsBetwee
 import { completeNow, qualify } from "./qualify.ts";
 import { adoptZone, coveredOf, joinRuns, keeping, settle, type ZoneChange } from "./settle.ts";
 import type { Streak as Definition } from "./streak.ts";
-import { causeOf, type Turn, write } from "../turn.ts";
+import { causeOf, playerOf, type Turn, write } from "../turn.ts";
 import { newId } from "../../kernel/ids.ts";
 import { isoOf } from "../../kernel/iso-time.ts";
 import { firstZone } from "../../kernel/zones.ts";
@@ -125,9 +125,15 @@ export const announce = (turn: Turn, streak: CompiledStreak, steps: readonly Ste
 
 type PublishedStep = Exclude<Step, { kind: "ARCHIVED" | "REACHED" }>;
 
-const publish = ({ player, emit }: Turn, streak: CompiledStreak, step: PublishedStep): void => {
-  const { key, period } = streak.definition;
-  const subject = { playerId: player.id, externalUserId: player.externalUserId, streakKey: key };
+const subjectOf = (turn: Turn, { definition: { key } }: CompiledStreak) => ({
+  ...playerOf(turn),
+  streakKey: key,
+});
+
+const publish = (turn: Turn, streak: CompiledStreak, step: PublishedStep): void => {
+  const { emit } = turn;
+  const { period } = streak.definition;
+  const subject = subjectOf(turn, streak);
   switch (step.kind) {
     case "EXTENDED": {
       const { current, longest, deadlineMs } = step;
@@ -143,12 +149,8 @@ const publish = ({ player, emit }: Turn, streak: CompiledStreak, step: Published
     }
     case "FROZEN": {
       const { current, freezesLeft } = step;
-      emit("player.streak_frozen", {
-        ...subject,
-        current,
-        period: periodName(period, step.period),
-        freezesLeft,
-      });
+      const name = periodName(period, step.period);
+      emit("player.streak_frozen", { ...subject, current, period: name, freezesLeft });
       break;
     }
     case "BROKEN": {
@@ -162,15 +164,13 @@ const publish = ({ player, emit }: Turn, streak: CompiledStreak, step: Published
 };
 
 const archive = (turn: Turn, streak: CompiledStreak, step: Extract<Step, { kind: "ARCHIVED" }>): void => {
-  const { player, emit } = turn;
-  const { key } = streak.definition;
-  const { id: playerId, externalUserId, projectId } = player;
+  const { id: playerId, projectId } = turn.player;
+  const { key: streakKey } = streak.definition;
   const run = runOf(streak, step.run, step.by);
-  write(turn, "streakRuns", { id: newId(), projectId, playerId, streakKey: key, ...run });
-  if (step.by === "RESET") {
-    const { length } = step.run;
-    emit("player.streak_broken", { playerId, externalUserId, streakKey: key, length, repairableUntil: null });
-  }
+  write(turn, "streakRuns", { id: newId(), projectId, playerId, streakKey, ...run });
+  if (step.by !== "RESET") return;
+  const { length } = step.run;
+  turn.emit("player.streak_broken", { ...subjectOf(turn, streak), length, repairableUntil: null });
 };
 
 /** Converts a run to dates. */
@@ -315,12 +315,11 @@ export const grantFreezes = (turn: Turn, streakKey: string, amount: number): num
   return given;
 };
 
+export const STREAK_MEASURES = ["current", "longest", "freezes"] as const;
+export type StreakMeasure = (typeof STREAK_MEASURES)[number];
+
 /** Returns a streak's measure at the event's time, settled; undefined for an unknown streak. */
-export const streakMeasure = (
-  turn: Turn,
-  streakKey: string,
-  measure: "current" | "longest" | "freezes",
-): number | undefined => {
+export const streakMeasure = (turn: Turn, streakKey: string, measure: StreakMeasure): number | undefined => {
   const streak = turn.project.streaks.get(streakKey);
   return streak && settledAt(streak, turn, turn.event.at).state[measure];
 };

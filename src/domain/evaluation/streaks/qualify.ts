@@ -55,24 +55,15 @@ const extend = (
   const run: Run = doc.run
     ? completing(doc.run, period)
     : { first: period, last: period, frozen: [], name: firstDate(calendar, period) };
-  const current = state.current + 1;
-  const longest = Math.max(state.longest, current);
   const ownDeadlineMs = deadlineAfter(calendar, doc.zone!, period);
   const deadlineMs = doc.run ? Math.max(state.deadlineMs ?? ownDeadlineMs, ownDeadlineMs) : ownDeadlineMs;
-  const held = doc.run ? withReturned(streak, state, { run: doc.run, period }) : state.freezes;
-  const steps: Step[] = [
-    { kind: "EXTENDED", period, current, longest, deadlineMs },
-    { kind: "REACHED", name: run.name, from: current, to: current },
-  ];
+  const freezes = doc.run ? withReturned(streak, state, { run: doc.run, period }) : state.freezes;
   const lastMs = Math.max(doc.lastMs ?? atMs, atMs);
-  const next: Streak = {
-    current,
-    longest,
-    freezes: earn(streak, held, current),
-    deadlineMs,
-    doc: { ...doc, run, lastMs },
-  };
-  return { state: next, steps };
+  return grow(
+    streak,
+    { ...state, freezes, deadlineMs, doc: { ...doc, run, lastMs } },
+    { run, period, by: 1 },
+  );
 };
 
 /**
@@ -115,20 +106,9 @@ const lengthen = (streak: CompiledStreak, before: Streak, atMs: number): Settled
   const run: Run = doc.run
     ? { ...doc.run, last: Math.max(period, doc.run.last) }
     : { first: period, last: period, frozen: [], name: `${firstDate(calendar, period)}.${runs}` };
-  const current = before.current + 1;
-  const longest = Math.max(before.longest, current);
-  const steps: Step[] = [
-    { kind: "EXTENDED", period, current, longest, deadlineMs: null },
-    { kind: "REACHED", name: run.name, from: current, to: current },
-  ];
-  const state: Streak = {
-    current,
-    longest,
-    freezes: earn(streak, before.freezes, current),
-    deadlineMs: null,
-    doc: { ...doc, run, lastMs: Math.max(doc.lastMs ?? atMs, atMs), ...(runs === undefined ? {} : { runs }) },
-  };
-  return { state, steps };
+  const lastMs = Math.max(doc.lastMs ?? atMs, atMs);
+  const counted = { ...doc, run, lastMs, ...(runs === undefined ? {} : { runs }) };
+  return grow(streak, { ...before, deadlineMs: null, doc: counted }, { run, period, by: 1 });
 };
 
 type Late = { run: Run; period: number };
@@ -138,7 +118,7 @@ const fillFrozen = (streak: CompiledStreak, state: Streak, { run, period }: Late
   const filled = withoutKept(run, period);
   const freezes = withReturned(streak, state, { run, period });
   const held = { ...state, freezes, doc: { ...state.doc, run: filled } };
-  return lengthenEarlier(streak, held, { run: filled, period, by: 1 });
+  return grow(streak, held, { run: filled, period, by: 1 });
 };
 
 /**
@@ -178,7 +158,7 @@ const addToRun = (
     const freezesLeft = state.freezes - i - 1;
     return { kind: "FROZEN", period: one, current: state.current, freezesLeft };
   });
-  const longer = lengthenEarlier(streak, next, { run: joined, period, by: reached.length });
+  const longer = grow(streak, next, { run: joined, period, by: reached.length });
   return { state: longer.state, steps: [...steps, ...longer.steps] };
 };
 
@@ -258,11 +238,8 @@ const longestOf = ({ calendar }: CompiledStreak, ascending: readonly number[]): 
   return longest;
 };
 
-const lengthenEarlier = (
-  streak: CompiledStreak,
-  state: Streak,
-  { run, period, by }: Late & { by: number },
-): Settled => {
+/** Makes the current run, which has got further periods or events, longer by these. */
+const grow = (streak: CompiledStreak, state: Streak, { run, period, by }: Late & { by: number }): Settled => {
   const current = state.current + by;
   const longest = Math.max(state.longest, current);
   let { freezes } = state;

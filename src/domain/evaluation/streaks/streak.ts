@@ -3,6 +3,7 @@ import { EVENT_TYPES_MAX, Filter, WindowlessMetric } from "../metrics/compile.ts
 import { RewardBundle } from "../rewards/bundle.ts";
 import { patternsOf } from "../language/patterns.ts";
 import { Description, EventPattern, Key, Name } from "../language/syntax.ts";
+import { type Refuse, refuserOf } from "../language/trees.ts";
 import { CALENDAR_UNITS } from "../../kernel/zones.ts";
 
 export const STREAKS_MAX = 20;
@@ -116,8 +117,7 @@ const OWN_PATTERNS: ReadonlySet<string> = new Set(
 
 /** Zod check of constraints between fields. */
 const checkStreak = (streak: Streak, context: z.RefinementCtx): void => {
-  const refuse = (path: (string | number)[], message: string) =>
-    context.addIssue({ code: "custom", path, message });
+  const refuse = refuserOf(context);
   const { mode, period, breakOn, freeze, key, daysOff } = streak;
   if (mode === "CONSECUTIVE") checkConsecutive(streak, refuse);
   else if (breakOn) refuse(["breakOn"], "is for CONSECUTIVE streaks");
@@ -134,10 +134,7 @@ const checkStreak = (streak: Streak, context: z.RefinementCtx): void => {
 };
 
 /** Events caused by streaks would trigger them again. */
-const checkEventTypes = (
-  { qualify, breakOn }: Streak,
-  refuse: (path: (string | number)[], message: string) => void,
-): void => {
+const checkEventTypes = ({ qualify, breakOn }: Streak, refuse: Refuse): void => {
   const lists = [
     ...qualify.parts.map(({ metric }, i) => ({
       path: ["qualify", "parts", i, "metric", "eventTypes"],
@@ -152,10 +149,7 @@ const checkEventTypes = (
   }
 };
 
-const checkConsecutive = (
-  { breakOn, period, graceSeconds, daysOff }: Streak,
-  refuse: (path: string[], message: string) => void,
-): void => {
+const checkConsecutive = ({ breakOn, period, graceSeconds, daysOff }: Streak, refuse: Refuse): void => {
   if (!breakOn) refuse(["breakOn"], "is needed: an event that ends a CONSECUTIVE streak");
   if (period !== "DAY") refuse(["period"], "is for PERIODIC streaks");
   if (graceSeconds > 0) refuse(["graceSeconds"], "is for PERIODIC streaks");

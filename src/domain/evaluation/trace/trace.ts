@@ -15,7 +15,7 @@ import { DEFAULT_SETTINGS } from "../project-settings.ts";
 /** Maximum rules of one event that are explained; later ones run without explanation. */
 const TRACED_RULES_MAX = 200;
 
-type Effect = { type: string; data: unknown; cause: Cause };
+export type Effect<D = unknown> = { type: string; data: D; cause: Cause };
 
 /** One condition or group of a trace. `skipped`: the outcome was decided without it. */
 export type ExplainedNode = Omit<TraceNode, "children"> & { skipped?: boolean; children?: ExplainedNode[] };
@@ -96,8 +96,7 @@ const explain = (rule: CompiledRule, turn: Turn, shown: number): ExplainedNode |
 const notAsked = (rule: CompiledRule, { root }: Turn, conditions: ExplainedNode): RuleTrace => {
   const reason = root.cost.isSpent ? "STEPS_EXHAUSTED" : "CONDITIONS_NOT_MET";
   markSkipped(conditions);
-  const seen = { conditions, effects: [], warnings: [], micros: 0 };
-  return { ...about(rule, { fired: false, reason }), ...seen };
+  return { ...about(rule, { fired: false, reason }), conditions, effects: [], warnings: [], micros: 0 };
 };
 
 const listenersOf = (ruleSet: RuleSet, event: RuleEvent): readonly CompiledRule[] =>
@@ -114,10 +113,10 @@ const about = (rule: CompiledRule, { nextEligibleMs, ...outcome }: Outcome) => (
 
 const causeIn = (data: unknown): Cause | undefined => (data as { cause?: Cause } | null)?.cause;
 
-/** Shows a row of the outbox with its cause; see `causeOf` in evaluate.ts. */
-const published =
+/** Shows a row of the outbox with its cause: the event, where it has no other. */
+export const published =
   (eventId: string) =>
-  ({ type, data }: { type: string; data: unknown }): Effect => ({
+  <D>({ type, data }: { type: string; data: D }): Effect<D> => ({
     type,
     data,
     cause: causeIn(data) ?? { kind: "EVENT", eventId },
@@ -377,14 +376,12 @@ const traceAfterwards = (turn: PlanTurn): EventTrace => {
     ...typeTrace(event.type),
     ...endedBy(turn),
     eventId: root.id,
-    rules: fired.map(({ id, key, version, isShadow }) => ({
-      ruleId: id,
-      ruleKey: key,
-      version,
-      shadow: isShadow,
-      fired: true,
-      reason: "MATCHED",
-      detail: `fired ${root.firings.get(id)} times`,
+    rules: fired.map((rule) => ({
+      ...about(rule, {
+        fired: true,
+        reason: "MATCHED",
+        detail: `fired ${root.firings.get(rule.id)} times`,
+      }),
       effects: [],
       warnings: [],
       micros: 0,

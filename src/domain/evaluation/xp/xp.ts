@@ -5,7 +5,7 @@ import type { LedgerRow } from "../effects.ts";
 import { appendLedger } from "../ledger/append.ts";
 import type { PlayerDoc } from "../player-state.ts";
 import { grantBundle } from "../rewards/shared-keys.ts";
-import { causeOf, type Turn } from "../turn.ts";
+import { causeOf, playerOf, type Turn } from "../turn.ts";
 import { levelOf } from "./levels.ts";
 import type { Cause } from "../../kernel/events/events.ts";
 import { calendarOf, windowNumber } from "../../kernel/zones.ts";
@@ -78,8 +78,7 @@ export const grantXp = (turn: Turn, grant: XpGrant): LedgerRow | undefined => {
   const entry = appendLedger(turn, { asset: "XP", amount: change, balanceAfter: xp, reason, key, cause });
   if (change > 0) {
     turn.emit("player.xp_granted", {
-      playerId: player.id,
-      externalUserId: player.externalUserId,
+      ...playerOf(turn),
       amount: change,
       baseAmount: grant.amount,
       boostFactor,
@@ -92,8 +91,7 @@ export const grantXp = (turn: Turn, grant: XpGrant): LedgerRow | undefined => {
   // A loss has no event type of its own; the stream must still publish it.
   if (change < 0) emitLoss(turn, { xp: xp - change, level: previousLevel }, cause);
   if (player.level > previousLevel) {
-    const { id: playerId, externalUserId, level: newLevel } = player;
-    turn.emit("player.level_up", { playerId, externalUserId, previousLevel, newLevel, xp });
+    turn.emit("player.level_up", { ...playerOf(turn), previousLevel, newLevel: player.level, xp });
     grantLevelRewards(turn, previousLevel, player.level);
   }
   return entry;
@@ -156,15 +154,8 @@ const leastGain = (givenOf: (gain: number) => number, most: number, room: number
   return low;
 };
 
-const emitLoss = ({ player, emit }: Turn, before: { xp: number; level: number }, cause: Cause): void => {
-  const after = { xp: player.xp, level: player.level };
-  const changed = after.level === before.level ? ["xp"] : ["xp", "level"];
-  emit("player.updated", {
-    playerId: player.id,
-    externalUserId: player.externalUserId,
-    changed,
-    before,
-    after,
-    cause,
-  });
+const emitLoss = (turn: Turn, before: { xp: number; level: number }, cause: Cause): void => {
+  const { xp, level } = turn.player;
+  const changed = level === before.level ? ["xp"] : ["xp", "level"];
+  turn.emit("player.updated", { ...playerOf(turn), changed, before, after: { xp, level }, cause });
 };

@@ -1,4 +1,5 @@
-import { changeEvent, noEffects, openTurn } from "../../evaluation/evaluate.ts";
+import { noEffects } from "../../evaluation/effects.ts";
+import { changeEvent, openTurn } from "../../evaluation/evaluate.ts";
 import { addToCounter, type CounterState } from "../../evaluation/metrics/compile.ts";
 import { sampleOfEvent } from "../../evaluation/metrics/count.ts";
 import { asReceived, isInPause } from "../../evaluation/live.ts";

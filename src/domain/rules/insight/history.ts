@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import { z } from "zod";
-import type { Effects } from "../../evaluation/effects.ts";
-import { evaluateEvent, noEffects, openTurn } from "../../evaluation/evaluate.ts";
+import { noEffects, type Effects } from "../../evaluation/effects.ts";
+import { evaluateEvent, openTurn } from "../../evaluation/evaluate.ts";
 import { EventCost } from "../../evaluation/event-cost.ts";
 import type { PlayerState } from "../../evaluation/player-state.ts";
 import type { ProjectPlan } from "../../evaluation/project-plan.ts";
