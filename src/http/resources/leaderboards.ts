@@ -22,7 +22,8 @@ import {
 } from "../../domain/leaderboards/leaderboards.ts";
 import { PAGE_LIMIT_DEFAULT, pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
 import { group, PATH_VALUES, Reply } from "../route.ts";
-import { deleted, Deleted, paged, pageReply, Person, Search } from "./bodies.ts";
+import { deleted, Deleted, paged, pageReply, Search } from "./bodies.ts";
+import { Person } from "../../domain/kernel/events/shapes.ts";
 import {
   openListsOf,
   PERIOD_ORDERS,

@@ -28,7 +28,8 @@ import {
 import { QUESTS_MAX } from "../../domain/evaluation/quests/quest.ts";
 import { QUEST_STATES } from "../../domain/evaluation/quests/row.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
-import { ByPlayer, causeOf, firstOf, Flag, ofPathPlayer, paged, pageReply, Person } from "./bodies.ts";
+import { ByPlayer, causeOf, firstOf, Flag, ofPathPlayer, paged, pageReply } from "./bodies.ts";
+import { Person } from "../../domain/kernel/events/shapes.ts";
 import { manageQuests, PlayerQuestBody, readQuests, writeQuests } from "./quests.ts";
 
 const SubmissionAnswer = z

@@ -17,7 +17,8 @@ import { publishDraft, showDraft } from "../../domain/economy/definitions/drafts
 import { Key } from "../../domain/evaluation/language/syntax.ts";
 import { orderQuestBackfill } from "../../domain/rules/insight/recount-players.ts";
 import { draftFields, draftRoutes } from "./definitions.ts";
-import { ByPlayer, paged, pageReply, Person } from "./bodies.ts";
+import { ByPlayer, paged, pageReply } from "./bodies.ts";
+import { Person } from "../../domain/kernel/events/shapes.ts";
 
 const common = group({ tag: "Quests", project: "caller" });
 

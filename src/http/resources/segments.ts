@@ -11,7 +11,8 @@ import {
 import { PREVIEW_PLAYERS_MAX, previewSegment } from "../../domain/economy/segments/pages.ts";
 import { SegmentConditions } from "../../domain/evaluation/segments/membership.ts";
 import { type RouteContext, group } from "../route.ts";
-import { ByPlayer, Moment, paged, pageReply, Person } from "./bodies.ts";
+import { ByPlayer, Moment, paged, pageReply } from "./bodies.ts";
+import { Person } from "../../domain/kernel/events/shapes.ts";
 
 const common = group({ tag: "Segments", project: "caller" });
 const read = common.with({ access: { scope: "players:read", roles: EVERY_ROLE } });

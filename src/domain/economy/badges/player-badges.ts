@@ -1,4 +1,5 @@
 import { type RawBuilder, sql } from "kysely";
+import { z } from "zod";
 import { isoOf } from "../../kernel/iso-time.ts";
 import { readCounted, type Work } from "../../kernel/work.ts";
 import { readDefinition } from "../definitions/definitions.ts";
@@ -18,37 +19,41 @@ import {
   progressBadge,
   revokeBadge,
 } from "../../evaluation/badges/award.ts";
-import type { Badge } from "../../evaluation/badges/badge.ts";
+import { type Badge, RARITIES } from "../../evaluation/badges/badge.ts";
 import { earnedByPercent, rarityAlong } from "./rarity.ts";
 
-/** A badge as one player has it. Times are ISO 8601. */
-export type PlayerBadge = {
-  badgeKey: string;
-  badgeId: string;
-  name: string;
-  description: string | null;
-  iconUrl: string | null;
-  category: string | null;
-  rarity: Badge["rarity"];
-  points: number;
-  secret: boolean;
-  /** 0: not held. */
-  tier: number;
-  tierName: string | null;
-  maxTier: number;
-  progress: number;
-  /** Threshold of the next tier that has one. */
-  nextThreshold: number | null;
-  /** Progress towards `nextThreshold`, rounded down; 100 when every tier is held. */
-  percent: number;
-  timesAwarded: number;
-  serialNo: number | null;
-  firstEarnedAt: string | null;
-  lastEarnedAt: string | null;
-  revokedAt: string | null;
-  /** Null when there are too many players to count. */
-  earnedByPercent: number | null;
-};
+/** A badge as one player has it. */
+export const PlayerBadgeBody = z
+  .object({
+    badgeKey: z.string(),
+    badgeId: z.uuid(),
+    name: z.string(),
+    description: z.string().nullable(),
+    iconUrl: z.string().nullable().meta({ description: "Of the tier that is held, else of the badge" }),
+    category: z.string().nullable(),
+    rarity: z.enum(RARITIES),
+    points: z.int(),
+    secret: z.boolean().meta({ description: "Hidden from players who do not hold it" }),
+    tier: z.int().meta({ description: "0: not held" }),
+    tierName: z.string().nullable(),
+    maxTier: z.int(),
+    progress: z.number(),
+    nextThreshold: z.number().nullable().meta({ description: "Of the next tier that has one" }),
+    percent: z.int().meta({ description: "Of the way to nextThreshold; 100 where every tier is held" }),
+    timesAwarded: z.int(),
+    serialNo: z.int().nullable().meta({ description: "Of a limited edition" }),
+    firstEarnedAt: z.iso.datetime().nullable(),
+    lastEarnedAt: z.iso.datetime().nullable(),
+    revokedAt: z.iso
+      .datetime()
+      .nullable()
+      .meta({ description: "When it was taken away, where it has not come back" }),
+    earnedByPercent: z.number().nullable().meta({
+      description: "Of ACTIVE players. Up to an hour old above 1,000 players; null above 100,000",
+    }),
+  })
+  .meta({ id: "PlayerBadge" });
+export type PlayerBadge = z.output<typeof PlayerBadgeBody>;
 
 type Row = {
   id: string;

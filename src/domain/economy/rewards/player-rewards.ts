@@ -1,4 +1,5 @@
 import { type RawBuilder, sql } from "kysely";
+import { z } from "zod";
 import { countRows, type Total, type Work } from "../../kernel/work.ts";
 import { notFound } from "../../kernel/errors.ts";
 import type { Cause, Json } from "../../kernel/events/events.ts";
@@ -11,24 +12,30 @@ import type { Reward } from "../../evaluation/rewards/bundle.ts";
 export const GRANT_STATUSES = ["PENDING", "GRANTED", "CLAIMED", "FULFILLED", "EXPIRED", "REVOKED"] as const;
 export type GrantStatus = (typeof GRANT_STATUSES)[number];
 
-/** A reward granted to a player. Times are ISO 8601. */
-export type PlayerReward = {
-  id: string;
-  playerId: string;
-  rewardKey: string;
-  name: string | null;
-  kind: Reward["kind"];
-  quantity: number;
-  /** PENDING: to be claimed; GRANTED: granted at once; FULFILLED: a prize that was handed over. */
-  status: GrantStatus;
-  /** The contents of a bundle, for `quantity` of it. */
-  contents: Json;
-  code: string | null;
-  cause: Cause;
-  expiresAt: string | null;
-  createdAt: string;
-  updatedAt: string;
-};
+/** A reward granted to a player. */
+export const PlayerRewardBody = z
+  .object({
+    id: z.uuid(),
+    playerId: z.uuid(),
+    rewardKey: z.string(),
+    name: z.string().nullable(),
+    kind: z.enum(["BUNDLE", "PRIZE"]),
+    quantity: z.int(),
+    status: z.enum(GRANT_STATUSES).meta({
+      description:
+        "PENDING waits to be claimed; GRANTED was given at once; FULFILLED is a prize that was handed over",
+    }),
+    contents: z
+      .record(z.string(), z.unknown())
+      .meta({ description: "Contents of a bundle, for the quantity" }),
+    code: z.string().nullable(),
+    cause: z.record(z.string(), z.unknown()),
+    expiresAt: z.iso.datetime().nullable().meta({ description: "Until when it can be claimed" }),
+    createdAt: z.iso.datetime(),
+    updatedAt: z.iso.datetime(),
+  })
+  .meta({ id: "PlayerReward" });
+export type PlayerReward = z.output<typeof PlayerRewardBody>;
 
 export type GrantRow = {
   id: string;

@@ -1,4 +1,5 @@
 import { sql } from "kysely";
+import { z } from "zod";
 import { adjustCurrency } from "../../evaluation/currencies/adjust.ts";
 import { checkActive, type PlayerState } from "../../evaluation/player-state.ts";
 import type { PlanTurn } from "../../evaluation/project-plan.ts";
@@ -96,27 +97,54 @@ const isAtRisk = ({ riskMs }: CompiledStreak, { deadlineMs }: Streak, nowMs: num
 /** Maximum number of frozen periods shown, the newest. */
 const FROZEN_SHOWN = 100;
 
-export const STREAK_STATUSES = ["NONE", "ACTIVE", "AT_RISK", "BROKEN"] as const;
+const STREAK_STATUSES = ["NONE", "ACTIVE", "AT_RISK", "BROKEN"] as const;
 
-/** A player's streak as the API shows it. Times are ISO 8601. */
-export type PlayerStreak = {
-  streakKey: string;
-  name: string;
-  current: number;
-  longest: number;
-  status: (typeof STREAK_STATUSES)[number];
-  doneThisPeriod: boolean;
-  /** Progress of each part of the qualification; empty for CONSECUTIVE. */
-  periodProgress: { value: number; target: number }[];
-  deadlineAt: string | null;
-  freezes: number;
-  maxFreezes: number;
-  startedOn: string | null;
-  lastPeriod: string | null;
-  frozenPeriods: string[];
-  repairableUntil: string | null;
-  lostLength: number | null;
-};
+/** A player's streak as the API shows it. */
+export const PlayerStreakBody = z
+  .object({
+    streakKey: z.string(),
+    name: z.string(),
+    current: z.int().meta({ description: "Periods, or events of a CONSECUTIVE streak, in a row" }),
+    longest: z.int(),
+    status: z
+      .enum(STREAK_STATUSES)
+      .meta({ description: "AT_RISK: the last 4 hours of a day, 24 of a week, 72 of a month are left" }),
+    doneThisPeriod: z.boolean(),
+    periodProgress: z.array(z.object({ value: z.number(), target: z.number() })).meta({
+      description: "Progress of the current period, for each part of `qualify`; stops once done",
+    }),
+    deadlineAt: z.iso.datetime().nullable().meta({ description: "When the run ends unless it is extended" }),
+    freezes: z.int(),
+    maxFreezes: z.int(),
+    startedOn: z.iso.date().nullable(),
+    lastPeriod: z.string().nullable(),
+    frozenPeriods: z.array(z.string()).meta({
+      description: "Periods of the current run that a freeze, a repair or a day off has kept: the newest 100",
+    }),
+    repairableUntil: z.iso.datetime().nullable(),
+    lostLength: z.int().nullable().meta({ description: "Of the run that was lost" }),
+  })
+  .meta({
+    id: "PlayerStreak",
+    example: {
+      streakKey: "daily-lesson",
+      name: "Daily lesson",
+      current: 12,
+      longest: 30,
+      status: "ACTIVE",
+      doneThisPeriod: true,
+      periodProgress: [{ value: 1, target: 1 }],
+      deadlineAt: "2026-01-14T00:00:00.000Z",
+      freezes: 1,
+      maxFreezes: 2,
+      startedOn: "2026-01-01",
+      lastPeriod: "2026-01-12",
+      frozenPeriods: [],
+      repairableUntil: null,
+      lostLength: null,
+    },
+  });
+export type PlayerStreak = z.output<typeof PlayerStreakBody>;
 
 /**
  * Returns the API form of a streak that was settled at `nowMs`; `zone` is the player's, for one that has not
@@ -305,23 +333,26 @@ const HISTORY_PERIODS_MAX = 366;
 const HISTORY_PERIODS_DEFAULT = 30;
 const RUNS_MAX = 400;
 
-export const RUN_ENDS = ["MISSED", "BREAK_EVENT", "RESET", "REPAIRED", "MERGED"] as const;
+const RUN_ENDS = ["MISSED", "BREAK_EVENT", "RESET", "REPAIRED", "MERGED"] as const;
 
-/** A run of a streak; `endedBy` and `endedOn` are null for the current one. */
-type HistoricRun = {
-  startedOn: string;
-  endedOn: string | null;
-  length: number;
-  frozenPeriods: string[];
-  endedBy: (typeof RUN_ENDS)[number] | null;
-};
-
-type StreakHistory = {
-  /** Oldest first; empty for CONSECUTIVE. */
-  data: { period: string; done: boolean; frozen: boolean }[];
-  /** Newest first, starting with the current one. */
-  runs: HistoricRun[];
-};
+export const HistoryBody = z.object({
+  data: z
+    .array(z.object({ period: z.string(), done: z.boolean(), frozen: z.boolean() }))
+    .meta({ description: "Every period from `from` to `to`, oldest first; none of a CONSECUTIVE streak" }),
+  runs: z
+    .array(
+      z.object({
+        startedOn: z.iso.date(),
+        endedOn: z.iso.date().nullable().meta({ description: "Null for the current run" }),
+        length: z.int(),
+        frozenPeriods: z.array(z.string()),
+        endedBy: z.enum(RUN_ENDS).nullable(),
+      }),
+    )
+    .meta({ description: "Newest first" }),
+});
+type StreakHistory = z.output<typeof HistoryBody>;
+type HistoricRun = StreakHistory["runs"][number];
 
 /** Dates, inclusive. */
 type HistoryQuery = { from?: string | undefined; to?: string | undefined };
