@@ -164,6 +164,13 @@ export const findList = async (
 /** A window of a board as it is shown. */
 export type ShownWindow = Pick<BoardList, "key" | "startsAt" | "endsAt" | "status">;
 
+export const WindowBody = z.object({
+  key: z.string().meta({ example: "2026-W02" }),
+  startsAt: z.iso.datetime(),
+  endsAt: z.iso.datetime().nullable(),
+  status: z.enum(LIST_STATUSES),
+});
+
 /**
  * Finds a window by its key, whatever lists a breakdown has made of it; it is as open as the most open one.
  * @throws DomainError NOT_FOUND for an unknown period

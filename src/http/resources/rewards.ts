@@ -9,6 +9,7 @@ import {
   grantByHand,
   purchaseReward,
   readStock,
+  RewardStock,
 } from "../../domain/economy/rewards/catalogue.ts";
 import {
   GRANT_STATUSES,
@@ -80,14 +81,7 @@ export const rewardRoutes = [
   read.get("/rewards/{rewardId}/stock", "getRewardStock", {
     access: { scope: "config:read", roles: EVERY_ROLE },
     summary: "Get the remaining stock of a reward",
-    response: z
-      .object({
-        stock: z.int().nullable().meta({ description: "Null: without limit" }),
-        given: z.int().nullable().meta({ description: "Of the stock" }),
-        left: z.int().nullable(),
-        freeCodes: z.int().nullable().meta({ description: "Of a prize with codes" }),
-      })
-      .meta({ id: "RewardStock" }),
+    response: RewardStock,
     run: (work, { projectId, params }) => readStock(work, projectId, params.rewardId),
   }),
   read.get("/players/{playerId}/rewards", "listPlayerRewards", {

@@ -1,4 +1,5 @@
 import { sql } from "kysely";
+import { z } from "zod";
 import { auditDefinition } from "../../accounts/audit/audit.ts";
 import { getDefinition, readDefinition } from "../definitions/definitions.ts";
 import {
@@ -182,13 +183,16 @@ const setStatus = together({
   },
 });
 
-/** Remaining stock of a reward; null where it is unlimited. */
-type RewardStock = {
-  stock: number | null;
-  given: number | null;
-  left: number | null;
-  freeCodes: number | null;
-};
+/** Remaining stock of a reward. */
+export const RewardStock = z
+  .object({
+    stock: z.int().nullable().meta({ description: "Null: without limit" }),
+    given: z.int().nullable().meta({ description: "Of the stock" }),
+    left: z.int().nullable(),
+    freeCodes: z.int().nullable().meta({ description: "Of a prize with codes" }),
+  })
+  .meta({ id: "RewardStock" });
+type RewardStock = z.output<typeof RewardStock>;
 
 /** @throws DomainError NOT_FOUND */
 export const readStock = async (work: Work, projectId: string, ref: string): Promise<RewardStock> => {

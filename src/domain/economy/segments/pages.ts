@@ -1,4 +1,4 @@
-import type { z } from "zod";
+import { z } from "zod";
 import { changeEvent, noEffects, openTurn } from "../../evaluation/evaluate.ts";
 import { metricId } from "../../evaluation/metrics/compile.ts";
 import type { PlayerState } from "../../evaluation/player-state.ts";
@@ -11,7 +11,6 @@ import {
 } from "../../evaluation/segments/membership.ts";
 import { createSharedCounters } from "../../evaluation/shared-counters.ts";
 import type { Turn } from "../../evaluation/turn.ts";
-import type { PlayerRef } from "../../kernel/events/events.ts";
 import { newId, NIL_ID } from "../../kernel/ids.ts";
 import { Pace } from "../../kernel/slices.ts";
 import { projectTime, type Work } from "../../kernel/work.ts";
@@ -120,16 +119,17 @@ const SAMPLE_MAX = 20;
 /** Time after which a preview stops, in ms. */
 const PREVIEW_MS = 2_000;
 
-type SegmentPreview = {
-  /** Players who match the definition, among those evaluated. */
-  count: number;
-  sample: PlayerRef[];
-  /** Number of evaluated players, newest first. */
-  evaluated: number;
-  /** Whether these were all players of the project. */
-  isComplete: boolean;
-  warnings: string[];
-};
+/** The newest players who would be in a segment, among those that were evaluated. */
+export const SegmentPreview = z
+  .object({
+    count: z.int().meta({ description: "Of the players that were evaluated" }),
+    sample: z.array(z.object({ playerId: z.uuid(), externalUserId: z.string() })),
+    evaluated: z.int(),
+    isComplete: z.boolean().meta({ description: "Whether all players were evaluated" }),
+    warnings: z.array(z.string()),
+  })
+  .meta({ id: "SegmentPreview" });
+type SegmentPreview = z.output<typeof SegmentPreview>;
 
 /** Computes who would be in a segment with this definition, without writing and without locks. */
 export const previewSegment = async (

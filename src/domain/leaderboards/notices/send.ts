@@ -1,4 +1,5 @@
 import { type RawBuilder, sql } from "kysely";
+import { z } from "zod";
 import type { RankStore } from "../../evaluation/boards/ranks.ts";
 import { newId } from "../../kernel/ids.ts";
 import { isoOf } from "../../kernel/iso-time.ts";
@@ -300,14 +301,22 @@ export const deferNotices = async (
 /** Maximum number of lines kept per leaderboard. */
 export const FEED_MAX = 100;
 
-export const FEED_TYPES = ["leaderboard.rank_changed", "leaderboard.new_leader"] as const;
+const FEED_TYPES = ["leaderboard.rank_changed", "leaderboard.new_leader"] as const;
 type FeedType = (typeof FEED_TYPES)[number];
 
 /** A line as it is stored: project, leaderboard, id. Players are referenced by id only. */
 type FeedRow = { p: string; l: string; i: string; type: FeedType; data: unknown };
 
 /** A line as the API shows it: `data` is that of the event of this type. */
-export type FeedLine = { id: string; type: FeedType; createdAt: string; data: Json };
+export const FeedLine = z
+  .object({
+    id: z.uuid(),
+    type: z.enum(FEED_TYPES),
+    createdAt: z.iso.datetime(),
+    data: z.record(z.string(), z.unknown()),
+  })
+  .meta({ id: "LeaderboardFeedLine" });
+type FeedLine = z.output<typeof FeedLine>;
 
 type Row = { id: string; type: FeedType; data: Json; created_at: Date };
 type Person = Json & { playerId: string };
