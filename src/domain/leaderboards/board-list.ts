@@ -74,11 +74,13 @@ const currentKey = (leaderboard: Leaderboard, now: Date): string | undefined => 
   return isFixed ? keyWithResets(FIXED_KEY, leaderboard.resets) : undefined;
 };
 
+const LIST_COLUMNS = sql`id, starts_at as "startsAt", ends_at as "endsAt", status, participants`;
+
 /** A list's row; times as the database returns them. */
 export type ListRow = {
   id: string;
-  starts_at: Date | null;
-  ends_at: Date | null;
+  startsAt: Date | null;
+  endsAt: Date | null;
   status: ListStatus;
   participants: number;
 };
@@ -90,8 +92,8 @@ const emptyRow = (
   board: string,
 ): ListRow => ({
   id: periodIdOf(leaderboard, key, board),
-  starts_at: startsAtMs === null ? null : new Date(startsAtMs),
-  ends_at: endsAtMs === null ? null : new Date(endsAtMs),
+  startsAt: startsAtMs === null ? null : new Date(startsAtMs),
+  endsAt: endsAtMs === null ? null : new Date(endsAtMs),
   status: "OPEN",
   participants: 0,
 });
@@ -102,7 +104,7 @@ const readRow = async (
   { key, board }: { key: string; board: string },
 ): Promise<ListRow | undefined> => {
   const found = await sql<ListRow>`
-    select id, starts_at, ends_at, status, participants from leaderboard_periods
+    select ${LIST_COLUMNS} from leaderboard_periods
     where project_id = ${projectId} and leaderboard_id = ${id}
       and period_key = ${key} and board = ${board}`.execute(db);
   return found.rows[0];
@@ -141,8 +143,8 @@ export const listOf = (
     ref: { projectId, periodId: row.id, ties: definition.ties },
     key,
     board,
-    startsAt: row.starts_at === null ? (resetAt ?? createdAt) : row.starts_at,
-    endsAt: row.ends_at,
+    startsAt: row.startsAt ?? resetAt ?? createdAt,
+    endsAt: row.endsAt,
     status: row.status,
     participants: row.participants,
   };
@@ -183,30 +185,15 @@ export const findWindow = async (
   const asked = askedWindow(leaderboard, period, work.now);
   const { projectId, id } = leaderboard;
   const found = await sql<ListRow>`
-    select id, starts_at, ends_at, status, participants from leaderboard_periods
+    select ${LIST_COLUMNS} from leaderboard_periods
     where project_id = ${projectId} and leaderboard_id = ${id} and period_key = ${asked.key}
     order by array_position(${`{${LIST_STATUSES.join(",")}}`}::text[], status) limit 1`.execute(work.db);
   const { key, startsAt, endsAt, status } = listOf(leaderboard, { ...asked, board: "" }, found.rows[0]);
   return { key, startsAt, endsAt, status };
 };
 
-type Row = {
-  position: number;
-  rank: number;
-  player_id: string;
-  rank_score: number;
-  rank_tie: number;
-};
-
-const standingOf = (row: Row): Standing => ({
-  playerId: row.player_id,
-  rankScore: row.rank_score,
-  rankTie: row.rank_tie,
-  position: row.position,
-  rank: row.rank,
-});
-
-const COLUMNS = sql`position, rank, player_id, rank_score, rank_tie`;
+const COLUMNS = sql`
+  position, rank, player_id as "playerId", rank_score as "rankScore", rank_tie as "rankTie"`;
 
 /** Reads places of a closed period from the 0-based `offset` on. */
 const resultsPage = async (
@@ -214,11 +201,11 @@ const resultsPage = async (
   { projectId, periodId }: PeriodRef,
   { offset, limit }: { offset: number; limit: number },
 ): Promise<Standing[]> => {
-  const result = await sql<Row>`
+  const result = await sql<Standing>`
     select ${COLUMNS} from leaderboard_results
     where project_id = ${projectId} and period_id = ${periodId} and position >= ${offset}
     order by position limit ${limit}`.execute(db);
-  return result.rows.map(standingOf);
+  return result.rows;
 };
 
 /** Reads a player's place in a closed period. */
@@ -227,10 +214,10 @@ const resultOf = async (
   { projectId, periodId }: PeriodRef,
   playerId: string,
 ): Promise<Standing | undefined> => {
-  const result = await sql<Row>`
+  const result = await sql<Standing>`
     select ${COLUMNS} from leaderboard_results
     where project_id = ${projectId} and period_id = ${periodId} and player_id = ${playerId}`.execute(db);
-  return result.rows[0] && standingOf(result.rows[0]);
+  return result.rows[0];
 };
 
 /** Maximum number of places examined for the players of a segment. */

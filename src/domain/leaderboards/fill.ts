@@ -176,15 +176,7 @@ const keepList = ({ lists, values }: Filling, filled: Filled): void => {
 const mayEnter = (board: Board, { segments }: ProcessedEvent, { rankScore }: EntryState): boolean =>
   isEnough(board, rankScore) && isInAudience(board.audience, new Set(segments));
 
-type EventRow = {
-  id: string;
-  player_id: string;
-  event_type: string;
-  properties: Json;
-  at: Date;
-  attributes: Json;
-  segments: string[] | null;
-};
+type EventRow = Omit<ProcessedEvent, "at"> & { at: Date };
 
 /**
  * Yields processed events of the metric's types in pages, by id: without pending, failed or rejected ones.
@@ -199,7 +191,7 @@ async function* processedEvents(
   const prefixes = event.eventTypes.filter(isPrefix).map((pattern) => pattern.slice(0, -1));
   for (let after: string | undefined = NIL_ID; after !== undefined;) {
     const result: { rows: EventRow[] } = await sql<EventRow>`
-      select e.id, coalesce(p.merged_into, p.id) as player_id, e.event_type, e.properties,
+      select e.id, coalesce(p.merged_into, p.id) as "playerId", e.event_type as type, e.properties,
         least(e.occurred_at, e.received_at) as at, t.attributes, (
           select json_agg(s.segment_key) from player_segments s
           where s.project_id = t.project_id and s.player_id = t.id) as segments
@@ -215,19 +207,9 @@ async function* processedEvents(
         and not exists (select 1 from event_results r where r.project_id = e.project_id and r.event_id = e.id)
       order by e.id limit ${BACKFILL_PAGE}`.execute(db);
     after = result.rows.length < BACKFILL_PAGE ? undefined : result.rows.at(-1)!.id;
-    yield result.rows.map(eventOf);
+    yield result.rows.map(({ at, ...event }) => ({ ...event, at: at.getTime() }));
   }
 }
-
-const eventOf = (row: EventRow): ProcessedEvent => ({
-  id: row.id,
-  playerId: row.player_id,
-  type: row.event_type,
-  at: row.at.getTime(),
-  properties: row.properties,
-  attributes: row.attributes,
-  segments: row.segments,
-});
 
 type Entries = { projectId: string; periodId: string; entries: [playerId: string, entry: EntryState][] };
 

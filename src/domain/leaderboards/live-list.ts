@@ -141,15 +141,12 @@ export type ListFacts = {
   behindSeconds: number;
 };
 
-type FactsRow = Omit<ListRow, "id"> & {
-  config_version: number;
-  list_id: string | null;
-  waiting: string | null;
-};
+type FactsRow = Pick<ListFacts, "configVersion"> &
+  Omit<ListRow, "id"> & { id: string | null; waiting: string | null };
 
 const LIST = `
-  select j.config_version, w.id as list_id, w.starts_at, w.ends_at, coalesce(w.status, 'OPEN') as status,
-    coalesce(w.participants, 0) as participants,
+  select j.config_version as "configVersion", w.id, w.starts_at as "startsAt", w.ends_at as "endsAt",
+    coalesce(w.status, 'OPEN') as status, coalesce(w.participants, 0) as participants,
     (select k.outbox_ids[1] from outbox_q k where k.project_id = $1::uuid and k.part = $2::smallint
       order by k.seq limit 1) as waiting
   from projects j
@@ -165,11 +162,10 @@ const readListFacts = async (
   const values = [projectId, ranksPart(projectId), id, asked.key, asked.board];
   const [found] = await read<FactsRow>({ text: LIST, values });
   if (!found) return undefined;
-  const { config_version: version, waiting, list_id: listId, ...row } = found;
-  const { starts_at, ends_at, status, participants } = row;
+  const { configVersion, waiting, id: listId, ...row } = found;
   return {
-    configVersion: version,
-    row: listId === null ? undefined : { id: listId, starts_at, ends_at, status, participants },
+    configVersion,
+    row: listId === null ? undefined : { id: listId, ...row },
     behindSeconds: waiting === null ? 0 : Math.floor(ageOfId(waiting) / 1_000),
   };
 };

@@ -5,6 +5,7 @@ import { actorOf } from "../kernel/caller.ts";
 import { countRows, type Total, type Work } from "../kernel/work.ts";
 import { conflict, notFound } from "../kernel/errors.ts";
 import { isId } from "../kernel/ids.ts";
+import { type RowOf, shownRow } from "../kernel/json.ts";
 import { offsetOf, orderBy, type Ordered, type PageQuery, type SortOf } from "../kernel/paging.ts";
 import { isPlayer } from "../progression/players/players.ts";
 import { errorOfProblem, problemOf, recordScores } from "./record-scores.ts";
@@ -34,24 +35,9 @@ export const ScoreReviewBody = z
   .meta({ id: "ScoreReview" });
 type ScoreReview = z.output<typeof ScoreReviewBody>;
 
-type Row = Omit<ScoreReview, "score" | "occurredAt" | "submittedAt" | "reviewedAt"> & {
-  score: number;
-  occurredAt: Date;
-  submittedAt: Date;
-  reviewedAt: Date | null;
-  periodId: string;
-};
+type Row = RowOf<ScoreReview> & { periodId: string };
 
-const reviewOf = (row: Row): ScoreReview => {
-  const { periodId: _period, ...review } = row;
-  return {
-    ...review,
-    score: row.score,
-    occurredAt: row.occurredAt.toISOString(),
-    submittedAt: row.submittedAt.toISOString(),
-    reviewedAt: row.reviewedAt?.toISOString() ?? null,
-  };
-};
+const reviewOf = ({ periodId: _period, ...review }: Row): ScoreReview => shownRow<ScoreReview>(review);
 
 const COLUMNS = sql.raw(`r.id, r.leaderboard_id as "leaderboardId", b.key as "leaderboardKey",
   r.player_id as "playerId", p.external_user_id as "externalUserId", r.score, r.violation, r.meta,

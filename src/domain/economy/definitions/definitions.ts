@@ -11,6 +11,7 @@ import type { Json } from "../../kernel/events/events.ts";
 import { isId, newId } from "../../kernel/ids.ts";
 import { DEFINITION_MAX_BYTES } from "../../kernel/limits.ts";
 import { boundBytes } from "../../kernel/hostile-json.ts";
+import type { RowOf } from "../../kernel/json.ts";
 import {
   entityOrder,
   offsetOf,
@@ -209,7 +210,7 @@ type ShownVersion = {
 };
 
 type Owner = Pick<Definition, "id" | "projectId" | "kind" | "version">;
-type Row = { version: number; definition: Json; published_at: Date };
+type Row = Omit<RowOf<ShownVersion>, "isPublished"> & { total: number };
 
 /** Orders of the list. */
 export const VERSION_ORDERS = { by: { version: sql`version` }, usual: "desc" } as const;
@@ -222,15 +223,15 @@ export const listVersions = async (
 ): Promise<{ versions: ShownVersion[]; total: number }> => {
   const { rows, total } = await readCounted(
     work,
-    (rest) => sql<Row & { total: number }>`
-      select version, definition, published_at, count(*) over () as total from definition_versions
+    (rest) => sql<Row>`
+      select version, definition, published_at as "publishedAt", count(*) over () as total from definition_versions
       where project_id = ${projectId} and definition_id = ${id} ${rest}`,
     sql`order by ${orderBy(VERSION_ORDERS, query, sql`version`)} limit ${query.limit} offset ${offsetOf(query)}`,
   );
-  const versions = rows.map(({ version, definition, published_at }) => ({
+  const versions = rows.map(({ version, definition, publishedAt }) => ({
     version,
     definition: shownTo(work.by?.caller, kind, definition),
-    publishedAt: published_at.toISOString(),
+    publishedAt: publishedAt.toISOString(),
     isPublished: version === current,
   }));
   return { versions, total };

@@ -108,14 +108,14 @@ export const claimReward = async (work: Work, of: PlayerKey, grantId: string): P
     throw conflict("CLAIM_EXPIRED", "the time to claim the reward is over");
   if (row.status === "REVOKED") throw conflict("INVALID_STATE", "the reward was taken back");
   if (row.status !== "PENDING") return showGrant(row, work.now);
-  const rewardKey = row.reward_key;
+  const { rewardKey } = row;
   const code =
     row.fulfilment === "CODE"
       ? await takeCode(work, { projectId: player.projectId, rewardKey, grantId: row.id })
       : null;
   return settle(work, player, { row, status: "CLAIMED", code }, (turn, details) => {
     checkActive(turn.player);
-    grantContents(turn, { ...details, key: row.idempotency_key });
+    grantContents(turn, { ...details, key: row.key });
   });
 };
 
@@ -145,9 +145,9 @@ const settle = async (
   more: (turn: Turn, details: GrantDetails) => void,
 ): Promise<PlayerReward> => {
   const contents = row.contents as RewardBundle;
-  const details: GrantDetails = { id: row.id, rewardKey: row.reward_key, contents, cause: row.cause };
+  const details: GrantDetails = { id: row.id, rewardKey: row.rewardKey, contents, cause: row.cause };
   const tell = (turn: Turn) => {
-    publishReward(turn, { ...details, status }, { kind: row.kind ?? "BUNDLE", code });
+    publishReward(turn, { ...details, status }, { kind: row.kind, code });
     more(turn, details);
     return () => undefined;
   };

@@ -400,31 +400,19 @@ const latestRuns = (streak: CompiledStreak, { current, doc }: Streak): HistoricR
   ...(doc.lost ? [runOf(streak, doc.lost, doc.lost.by)] : []),
 ];
 
-type RunRow = {
-  started_on: string;
-  ended_on: string;
-  length: number;
-  frozen_periods: string[];
-  ended_by: (typeof RUN_ENDS)[number];
-};
-
 const readRuns = async (
   { db }: Work,
   { projectId, id }: Player,
   { streakKey, from, to }: { streakKey: string; from: string; to: string },
 ): Promise<HistoricRun[]> => {
-  const { rows } = await sql<RunRow>`
-    select started_on::text, ended_on::text, length, frozen_periods, ended_by from streak_runs
+  const { rows } = await sql<HistoricRun>`
+    select started_on::text as "startedOn", ended_on::text as "endedOn", length,
+      frozen_periods as "frozenPeriods", ended_by as "endedBy"
+    from streak_runs
     where project_id = ${projectId} and player_id = ${id} and streak_key = ${streakKey}
       and ended_on >= ${from}::date and started_on <= ${to}::date
     order by ended_on desc, id desc limit ${RUNS_MAX}`.execute(db);
-  return rows.map((row) => ({
-    startedOn: row.started_on,
-    endedOn: row.ended_on,
-    length: row.length,
-    frozenPeriods: row.frozen_periods,
-    endedBy: row.ended_by,
-  }));
+  return rows;
 };
 
 const periodsOf = (

@@ -18,6 +18,7 @@ import { STREAK_EDITS } from "../../economy/streaks/kind.ts";
 import { DUE_STREAKS, settlePlayersStreaks } from "../../economy/streaks/player-streaks.ts";
 import { DESIGNERS } from "../../kernel/caller.ts";
 import { conflict, DomainError, invalid } from "../../kernel/errors.ts";
+import { type RowOf, shownRow } from "../../kernel/json.ts";
 import { readWithin } from "../../kernel/read.ts";
 import { atProjectTime, holdConfig, projectTime, type Work } from "../../kernel/work.ts";
 import { beginClosing, closeTimesOf, closingListsOf, stepClosing } from "../../leaderboards/periods/close.ts";
@@ -27,7 +28,6 @@ import {
   type JobInProgress,
   JOB_STATUSES,
   jobKind,
-  type JobStatus,
   queueJob,
   type Step,
 } from "../../long-work/project-jobs.ts";
@@ -336,32 +336,20 @@ export const findSandbox = async (work: Work, tenantId: string, projectId: strin
   return sandbox;
 };
 
-type JobRow = {
-  id: string;
-  status: JobStatus;
-  state: { happened?: unknown };
-  result: unknown;
-  error: string | null;
-  created_at: Date;
-  finished_at: Date | null;
-};
-
 const readLast = async ({ db }: Work, projectId: string): Promise<Advance> => {
-  const { rows } = await sql<JobRow>`
-    select id, status, state, result, error, created_at, finished_at from project_jobs
+  type Row = RowOf<Omit<NonNullable<Advance>, "happened">> & {
+    state: { happened?: unknown };
+    result: unknown;
+  };
+  const { rows } = await sql<Row>`
+    select id as "jobId", status, error, created_at as "startedAt", finished_at as "finishedAt", state, result
+    from project_jobs
     where project_id = ${projectId}::uuid and kind = ${clockAdvance.kind}
     order by id desc limit 1`.execute(db);
-  const [row] = rows;
   // Results are kept for a day.
-  if (!row || (row.status === "SUCCEEDED" && row.result === null)) return null;
-  return {
-    jobId: row.id,
-    status: row.status,
-    error: row.error,
-    startedAt: row.created_at.toISOString(),
-    finishedAt: row.finished_at?.toISOString() ?? null,
-    happened: Happened.parse(row.result ?? row.state.happened ?? {}),
-  };
+  if (!rows[0] || (rows[0].status === "SUCCEEDED" && rows[0].result === null)) return null;
+  const { state, result, ...row } = rows[0];
+  return { ...shownRow<typeof row>(row), happened: Happened.parse(result ?? state.happened ?? {}) } as never;
 };
 
 /** Returns the clock of a sandbox, and what its latest advance has done. */

@@ -86,19 +86,13 @@ const isEarnable = (badge: CompiledBadge): boolean =>
 const dueBy = ({ badge, metric, counter }: Held, atMs: number): number =>
   dueTier(badge.definition, readCounter(metric, counter, { at: atMs }) ?? 0);
 
-type Row = {
-  player_id: string;
-  badge_key: string;
-  tier: number;
-  progress: number;
-  counter: CounterState | null;
-};
+type Row = Omit<Held, keyof Follower | "counter"> & { key: string; counter: CounterState | null };
 
 const readHeld = async ({ db }: Work, page: Page, followers: readonly Follower[]): Promise<Held[]> => {
   const byKey = new Map(followers.map((follower) => [follower.badge.definition.key, follower]));
   const wanted = followers.map(({ badge, metric }) => ({ k: badge.definition.key, m: metric.id }));
   const { rows } = await sql<Row>`
-    select b.player_id, b.badge_key, b.tier, b.progress, s.doc -> 'c' -> x.m as counter
+    select b.player_id as "playerId", b.badge_key as key, b.tier, b.progress, s.doc -> 'c' -> x.m as counter
     from json_to_recordset(${JSON.stringify(wanted)}::json) as x(k text, m text)
     join definitions d on d.project_id = ${page.projectId} and d.kind = 'badge' and d.key = x.k
     join player_badges b on b.project_id = d.project_id and b.badge_key = x.k
@@ -106,11 +100,9 @@ const readHeld = async ({ db }: Work, page: Page, followers: readonly Follower[]
     join players p on p.project_id = b.project_id and p.id = b.player_id and p.status = 'ACTIVE'
     left join player_states s on s.project_id = b.project_id and s.player_id = b.player_id
     where b.revoked_at is null and b.updated_at >= d.updated_at`.execute(db);
-  return rows.map(({ player_id: playerId, badge_key: key, tier, progress, counter }) => ({
+  return rows.map(({ key, counter, ...held }) => ({
     ...byKey.get(key)!,
-    playerId,
-    tier,
-    progress,
+    ...held,
     counter: counter ?? undefined,
   }));
 };
