@@ -22,6 +22,7 @@ import {
   type Standing,
 } from "../evaluation/boards/ranks.ts";
 import { DomainError, invalid, notFound } from "../kernel/errors.ts";
+import { isoOf } from "../kernel/iso-time.ts";
 import { PAGE_DEPTH_MAX, PAGE_LIMIT_DEFAULT } from "../kernel/paging.ts";
 import type { Transact, Work } from "../kernel/work.ts";
 import { windowStart } from "./open-lists.ts";
@@ -50,7 +51,8 @@ export type BoardList = {
 export type ListQuery = { period?: string | undefined; board?: string | undefined };
 
 /** Whether a list is final and no longer in the rank index. */
-export const isOver = ({ status }: BoardList): boolean => status === "CLOSED" || status === "ARCHIVED";
+export const isOver = ({ status }: Pick<BoardList, "status">): boolean =>
+  status === "CLOSED" || status === "ARCHIVED";
 
 const timedOf = ({ definition, resets }: Leaderboard): Timed => ({ period: definition.period, resets });
 
@@ -173,6 +175,14 @@ export const WindowBody = z.object({
   status: z.enum(LIST_STATUSES),
 });
 
+/** Returns a window as the API shows it. */
+export const showWindow = ({ key, startsAt, endsAt, status }: ShownWindow): z.output<typeof WindowBody> => ({
+  key,
+  startsAt: startsAt.toISOString(),
+  endsAt: isoOf(endsAt),
+  status,
+});
+
 /**
  * Finds a window by its key, whatever lists a breakdown has made of it; it is as open as the most open one.
  * @throws DomainError NOT_FOUND for an unknown period
@@ -188,8 +198,7 @@ export const findWindow = async (
     select ${LIST_COLUMNS} from leaderboard_periods
     where project_id = ${projectId} and leaderboard_id = ${id} and period_key = ${asked.key}
     order by array_position(${`{${LIST_STATUSES.join(",")}}`}::text[], status) limit 1`.execute(work.db);
-  const { key, startsAt, endsAt, status } = listOf(leaderboard, { ...asked, board: "" }, found.rows[0]);
-  return { key, startsAt, endsAt, status };
+  return listOf(leaderboard, { ...asked, board: "" }, found.rows[0]);
 };
 
 const COLUMNS = sql`

@@ -18,6 +18,7 @@ import {
   readPlace,
   readPlaces,
   SCOPE_EXAMINED_MAX,
+  showWindow,
   WindowBody,
   type Scope,
   scopeOf,
@@ -118,7 +119,9 @@ const showView = (viewed: Viewed): LeaderboardView => {
   const board = boardOf(leaderboard);
   const show = (standing: Standing) => showEntry(board, standing, { players, me, isOpen: !isOver(list) });
   return {
-    ...viewOf(leaderboard, list),
+    leaderboardKey: leaderboard.key,
+    period: showWindow(list),
+    board: list.board,
     data: places.standings.flatMap((standing) => show(standing) ?? []),
     me: (mine && show(mine)) ?? null,
     asOf: places.asOf,
@@ -127,17 +130,6 @@ const showView = (viewed: Viewed): LeaderboardView => {
     pagination: paginationOf(places),
   };
 };
-
-const viewOf = ({ key }: Leaderboard, { key: periodKey, board, startsAt, endsAt, status }: BoardList) => ({
-  leaderboardKey: key,
-  period: {
-    key: periodKey,
-    startsAt: startsAt.toISOString(),
-    endsAt: endsAt?.toISOString() ?? null,
-    status,
-  },
-  board,
-});
 
 const paginationOf = ({ page, limit, total, nextCursor, isEstimated }: Places) => ({
   page,

@@ -207,7 +207,7 @@ async function* processedEvents(
         and not exists (select 1 from event_results r where r.project_id = e.project_id and r.event_id = e.id)
       order by e.id limit ${BACKFILL_PAGE}`.execute(db);
     after = result.rows.length < BACKFILL_PAGE ? undefined : result.rows.at(-1)!.id;
-    yield result.rows.map(({ at, ...event }) => ({ ...event, at: at.getTime() }));
+    yield result.rows.map(({ at, ...row }) => ({ ...row, at: at.getTime() }));
   }
 }
 

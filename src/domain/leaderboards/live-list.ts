@@ -13,7 +13,7 @@ import {
   type ListRow,
   type PlacesSource,
 } from "./board-list.ts";
-import { unknownPlayer } from "../players/player-refs.ts";
+import { unknownPlayer, uuids } from "../players/player-refs.ts";
 import type { Leaderboard } from "../progression/load-plan.ts";
 import { sql } from "kysely";
 import type { Json } from "../kernel/events/events.ts";
@@ -25,9 +25,6 @@ export type Name = { externalUserId: string; displayName: string | null; avatarU
 const NAME = `
   p.external_user_id as "externalUserId", p.display_name as "displayName", p.avatar_url as "avatarUrl"`;
 
-const uuids = (standings: readonly Pick<Ranked, "playerId">[]): string =>
-  `{${standings.map(({ playerId }) => playerId).join(",")}}`;
-
 /** Returns names by player id; banned, deleted, merged or erased players are hidden and have none. */
 export const readNames = async (
   { db }: Work,
@@ -37,7 +34,7 @@ export const readNames = async (
   if (standings.length === 0) return new Map();
   const { rows } = await sql<Name & { id: string }>`
     select p.id, ${sql.raw(NAME)} from players p
-    where p.project_id = ${projectId} and p.id = any(${uuids(standings)}::uuid[])
+    where p.project_id = ${projectId} and p.id = any(${uuids(standings.map(({ playerId }) => playerId))})
       and p.status not in ('BANNED', 'MERGED', 'ERASED') and p.deleted_at is null`.execute(db);
   return new Map(rows.map(({ id, ...name }) => [id, name]));
 };

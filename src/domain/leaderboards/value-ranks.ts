@@ -6,7 +6,7 @@ import { offsetOf, PAGE_LIMIT_DEFAULT } from "../kernel/paging.ts";
 import type { Work } from "../kernel/work.ts";
 import { BREAKDOWN_VALUES_MAX, breakdownNameOf, fromRankScore } from "../evaluation/boards/lists.ts";
 import { boardOf, type Leaderboard } from "../progression/load-plan.ts";
-import { AROUND_LIMIT_DEFAULT, findWindow, WindowBody } from "./board-list.ts";
+import { AROUND_LIMIT_DEFAULT, findWindow, showWindow, WindowBody } from "./board-list.ts";
 import { getLeaderboard } from "./leaderboards.ts";
 import { windowStart } from "./open-lists.ts";
 
@@ -150,11 +150,7 @@ export const readRankedValues = async (
   return {
     leaderboardKey: leaderboard.key,
     by,
-    period: {
-      ...period,
-      startsAt: period.startsAt.toISOString(),
-      endsAt: period.endsAt?.toISOString() ?? null,
-    },
+    period: showWindow(period),
     isFull: await isFullAt(work, leaderboard, period.key),
     values: await rankValues(work, leaderboard, { key: period.key, by }),
   };

@@ -12,6 +12,7 @@ import {
   touch,
   untouched,
 } from "../../evaluation/currencies/adjust.ts";
+import { checkActive } from "../../evaluation/player-state.ts";
 import type { PlanTurn, ProjectPlan } from "../../evaluation/project-plan.ts";
 import type { Turn } from "../../evaluation/turn.ts";
 import { conflict, invalid, notFound } from "../../kernel/errors.ts";
@@ -98,9 +99,7 @@ export const changeBalance = async (
   { expiresAt, reference, ...change }: BalanceChange,
 ): Promise<{ balance: BalanceView; ledgerEntry: LedgerEntryView }> => {
   const shown = (turn: PlanTurn, key: string) => {
-    const { status } = turn.player;
-    if (change.amount > 0 && status !== "ACTIVE")
-      throw conflict("PLAYER_INACTIVE", `the player is ${status}`);
+    if (change.amount > 0) checkActive(turn.player);
     if (expiresAt) checkLots(turn, change.currencyKey, expiresAt.getTime());
     const more = {
       ...(reference === undefined ? {} : { reference }),

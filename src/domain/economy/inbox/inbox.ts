@@ -8,7 +8,7 @@ import type { Cause, Json } from "../../kernel/events/events.ts";
 import { isId, newId } from "../../kernel/ids.ts";
 import { offsetOf, orderBy, type Ordered, type PageQuery, type SortOf } from "../../kernel/paging.ts";
 import { checkActive } from "../../evaluation/player-state.ts";
-import { changePlayers } from "../../progression/change.ts";
+import { changePlayers, type PlayerKey } from "../../progression/change.ts";
 import type { Turn } from "../../evaluation/turn.ts";
 import { grantReward } from "../../evaluation/rewards/shared-keys.ts";
 import { MESSAGE_MAX_MS, sendMessage } from "../../evaluation/inbox/send.ts";
@@ -33,8 +33,6 @@ const COLUMNS = sql.raw(
   `id, type, title, body, data, reward_grant_id as "rewardGrantId", read_at as "readAt",
   expires_at as "expiresAt", created_at as "createdAt"`,
 );
-
-type PlayerKey = { projectId: string; id: string };
 
 /** A player's messages that have not expired. */
 const current = ({ projectId, id }: PlayerKey, now: Date) => sql`

@@ -8,6 +8,7 @@ import { isId } from "../../kernel/ids.ts";
 import { type RowOf, shownRow } from "../../kernel/json.ts";
 import { offsetOf, orderBy, type Ordered, type PageQuery, type SortOf } from "../../kernel/paging.ts";
 import { Apart, type Outcome, together } from "../../kernel/together.ts";
+import type { PlayerKey } from "../../progression/change.ts";
 import type { Reward } from "../../evaluation/rewards/bundle.ts";
 
 export const GRANT_STATUSES = ["PENDING", "GRANTED", "CLAIMED", "FULFILLED", "EXPIRED", "REVOKED"] as const;
@@ -53,8 +54,6 @@ export const showGrant = (row: GrantRow, now: Date): PlayerReward => {
   const { key: _key, fulfilment: _fulfilment, ...grant } = row;
   return { ...shownRow<PlayerReward>(grant), status: isOver(row, now) ? "EXPIRED" : row.status };
 };
-
-type PlayerKey = { projectId: string; id: string };
 
 const select = (where: RawBuilder<unknown>, rest: RawBuilder<unknown>) => sql<GrantRow>`
   select g.id, g.player_id as "playerId", g.reward_key as "rewardKey", d.name,

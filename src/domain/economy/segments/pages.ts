@@ -11,18 +11,16 @@ import {
 } from "../../evaluation/segments/membership.ts";
 import { createSharedCounters } from "../../evaluation/shared-counters.ts";
 import type { Turn } from "../../evaluation/turn.ts";
-import { newId, NIL_ID } from "../../kernel/ids.ts";
+import { newId } from "../../kernel/ids.ts";
 import { Pace } from "../../kernel/slices.ts";
 import { projectTime, type Work } from "../../kernel/work.ts";
 import { openGroupChange } from "../../progression/group-change.ts";
 import { loadPage } from "../../progression/load-states.ts";
 import { lockPlayersById, type PlayersFrom, readPlayersPage } from "../../progression/load.ts";
-import { loadPlans, projectPlans, readPlan } from "../../progression/plan.ts";
+import { projectPlans, readPlan } from "../../progression/plan.ts";
 
 /** Maximum number of players per transaction. */
 const SEGMENT_PAGE = 500;
-/** Sorts before every id. */
-export const FIRST_PLAYER = NIL_ID;
 /** Sorts after every id. */
 const LAST_PLAYER = "ffffffff-ffff-ffff-ffff-ffffffffffff";
 
@@ -33,10 +31,6 @@ export type Evaluated = {
   /** Start of the next page; undefined after the last one. */
   next: string | undefined;
 };
-
-/** Returns the plan shared by sweeps and changes by REST; undefined when the project is deleted. */
-export const planOf = async (work: Work, projectId: string): Promise<ProjectPlan | undefined> =>
-  (await loadPlans(work, [projectId], projectPlans)).get(projectId);
 
 /** Time after which a page ends, in ms: as much again may follow for those who enter or leave. */
 const PAGE_MS = 500;

@@ -43,7 +43,7 @@ import { isoOf } from "../../kernel/iso-time.ts";
 import type { Work } from "../../kernel/work.ts";
 import type { CalendarUnit } from "../../kernel/zones.ts";
 import type { Player } from "../../players/player.ts";
-import { changePlayer } from "../../progression/change.ts";
+import { changePlayer, type PlayerKey } from "../../progression/change.ts";
 import { loadStates } from "../../progression/load-states.ts";
 import { dueIn, type PlayersOf, settleDueRows } from "../../progression/moved-ends.ts";
 import { streaks as streaksPart } from "../../progression/parts/part.ts";
@@ -233,12 +233,10 @@ const streakOf = ({ streaks }: Pick<CompiledDefinitions, "streaks">, key: string
   return streak;
 };
 
-type Ref = { projectId: string; id: string };
-
 /** Changes one streak of a player after settling it, and returns its new state. */
 const changeStreak = async (
   work: Work,
-  player: Ref,
+  player: PlayerKey,
   streakKey: string,
   change: (turn: Turn, streak: CompiledStreak, settled: Streak) => Settled,
 ): Promise<PlayerStreak> => {
@@ -259,7 +257,7 @@ const changeStreak = async (
  */
 export const giveFreezes = async (
   work: Work,
-  player: Ref,
+  player: PlayerKey,
   { streakKey, amount }: { streakKey: string; amount: number },
 ): Promise<PlayerStreak> => {
   const { value } = await changePlayer(work, player, (turn) => {
@@ -281,7 +279,7 @@ export const giveFreezes = async (
  */
 export const repairStreak = (
   work: Work,
-  ref: Ref,
+  ref: PlayerKey,
   { streakKey, pay, cause }: { streakKey: string; pay: boolean; cause: Cause },
 ): Promise<PlayerStreak> =>
   changeStreak(work, ref, streakKey, (turn, streak, settled) => {
@@ -321,7 +319,7 @@ const payFor = (
  * Ends a player's run, which cannot be repaired then; longest and freezes stay.
  * @throws DomainError NOT_FOUND
  */
-export const resetStreak = (work: Work, ref: Ref, streakKey: string): Promise<PlayerStreak> =>
+export const resetStreak = (work: Work, ref: PlayerKey, streakKey: string): Promise<PlayerStreak> =>
   changeStreak(work, ref, streakKey, (turn, streak, settled) =>
     settled.doc.run || settled.doc.lost || settled.doc.progress
       ? reset(streak, settled, turn.nowMs)

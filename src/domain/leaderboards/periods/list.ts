@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import { z } from "zod";
 import { Person } from "../../kernel/events/shapes.ts";
-import { LIST_STATUSES } from "../board-list.ts";
+import { isOver, LIST_STATUSES } from "../board-list.ts";
 import { audit } from "../../accounts/audit/audit.ts";
 import { type ListStatus, windowAt } from "../../evaluation/boards/board.ts";
 import { fromRankScore, isPlain, reachedUs } from "../../evaluation/boards/lists.ts";
@@ -13,7 +13,7 @@ import { newId } from "../../kernel/ids.ts";
 import { isoOf } from "../../kernel/iso-time.ts";
 import { offsetOf, type Ordered, type PageQuery, type SortOf } from "../../kernel/paging.ts";
 import { changeConfig, countRows, type Total, type Transact, type Work } from "../../kernel/work.ts";
-import { getLeaderboard } from "../leaderboards.ts";
+import { getLeaderboard, isFilled } from "../leaderboards.ts";
 import { type Name, readNames } from "../live-list.ts";
 import { openBoard } from "./open.ts";
 import { type PeriodRow, PRIZE_STATUSES } from "./prizes.ts";
@@ -24,10 +24,6 @@ type Reset = {
   /** Number of lists that it closes, one for each value of the breakdown. */
   closing: number;
 };
-
-/** A board of total XP: its scores are the players' XP, before a reset as after it. */
-const showsTotals = ({ definition: { metric, period } }: Leaderboard): boolean =>
-  metric.source === "XP" && period.kind === "ALL_TIME";
 
 /**
  * Closes a board's open lists and starts over at once: the previous lists close with their final order, with
@@ -44,7 +40,8 @@ export const resetLeaderboard = async (
   const leaderboard = await getLeaderboard(work, projectId, ref);
   if (leaderboard.status === "ARCHIVED")
     throw conflict("LEADERBOARD_ARCHIVED", "the leaderboard is archived");
-  if (showsTotals(leaderboard))
+  // Its scores are the players' XP, before a reset as after it.
+  if (isFilled(leaderboard.definition))
     throw conflict(
       "SHOWS_TOTALS",
       "it shows the XP that players have in total, which a reset would not change",
@@ -133,8 +130,6 @@ const closedHead = ({ participants, leader_id, leader_score }: PeriodRow): Head 
   leader:
     leader_id === null || leader_score === null ? null : { playerId: leader_id, rankScore: leader_score },
 });
-
-const isOver = ({ status }: PeriodRow): boolean => status === "CLOSED" || status === "ARCHIVED";
 
 type Shown = { head: Head; names: ReadonlyMap<string, Name> };
 

@@ -336,12 +336,10 @@ export const findSandbox = async (work: Work, tenantId: string, projectId: strin
   return sandbox;
 };
 
+type LastRow = Omit<NonNullable<Advance>, "happened">;
+
 const readLast = async ({ db }: Work, projectId: string): Promise<Advance> => {
-  type Row = RowOf<Omit<NonNullable<Advance>, "happened">> & {
-    state: { happened?: unknown };
-    result: unknown;
-  };
-  const { rows } = await sql<Row>`
+  const { rows } = await sql<RowOf<LastRow> & { state: { happened?: unknown }; result: unknown }>`
     select id as "jobId", status, error, created_at as "startedAt", finished_at as "finishedAt", state, result
     from project_jobs
     where project_id = ${projectId}::uuid and kind = ${clockAdvance.kind}
@@ -349,7 +347,7 @@ const readLast = async ({ db }: Work, projectId: string): Promise<Advance> => {
   // Results are kept for a day.
   if (!rows[0] || (rows[0].status === "SUCCEEDED" && rows[0].result === null)) return null;
   const { state, result, ...row } = rows[0];
-  return { ...shownRow<typeof row>(row), happened: Happened.parse(result ?? state.happened ?? {}) } as never;
+  return { ...shownRow<LastRow>(row), happened: Happened.parse(result ?? state.happened ?? {}) };
 };
 
 /** Returns the clock of a sandbox, and what its latest advance has done. */
