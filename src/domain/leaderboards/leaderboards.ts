@@ -23,8 +23,8 @@ import { definedOf } from "../kernel/json.ts";
 import { entityOrder, offsetOf, type Ordered, type PageQuery, type SortOf } from "../kernel/paging.ts";
 import { containing } from "../kernel/db.ts";
 import { changeConfig, type Transact, type Work } from "../kernel/work.ts";
-import { deleteEntries, fillFromEvents, makePeriods } from "./fill.ts";
-import { openBoard } from "./periods/open.ts";
+import { deleteEntries, fillFromEvents } from "./fill.ts";
+import { makePeriods, openBoard } from "./periods/open.ts";
 import { lineCause } from "../progression/save.ts";
 import { boardOf, Leaderboard } from "../progression/load-plan.ts";
 
