@@ -22,6 +22,7 @@ import {
   type Standing,
 } from "../evaluation/boards/ranks.ts";
 import { DomainError, invalid, notFound } from "../kernel/errors.ts";
+import { isoOf } from "../kernel/iso-time.ts";
 import { PAGE_DEPTH_MAX, PAGE_LIMIT_DEFAULT } from "../kernel/paging.ts";
 import type { Transact, Work } from "../kernel/work.ts";
 import { windowStart } from "./open-lists.ts";
@@ -50,7 +51,8 @@ export type BoardList = {
 export type ListQuery = { period?: string | undefined; board?: string | undefined };
 
 /** Whether a list is final and no longer in the rank index. */
-export const isOver = ({ status }: BoardList): boolean => status === "CLOSED" || status === "ARCHIVED";
+export const isOver = ({ status }: Pick<BoardList, "status">): boolean =>
+  status === "CLOSED" || status === "ARCHIVED";
 
 const timedOf = ({ definition, resets }: Leaderboard): Timed => ({ period: definition.period, resets });
 
@@ -74,11 +76,13 @@ const currentKey = (leaderboard: Leaderboard, now: Date): string | undefined => 
   return isFixed ? keyWithResets(FIXED_KEY, leaderboard.resets) : undefined;
 };
 
+const LIST_COLUMNS = sql`id, starts_at as "startsAt", ends_at as "endsAt", status, participants`;
+
 /** A list's row; times as the database returns them. */
 export type ListRow = {
   id: string;
-  starts_at: Date | null;
-  ends_at: Date | null;
+  startsAt: Date | null;
+  endsAt: Date | null;
   status: ListStatus;
   participants: number;
 };
@@ -90,8 +94,8 @@ const emptyRow = (
   board: string,
 ): ListRow => ({
   id: periodIdOf(leaderboard, key, board),
-  starts_at: startsAtMs === null ? null : new Date(startsAtMs),
-  ends_at: endsAtMs === null ? null : new Date(endsAtMs),
+  startsAt: startsAtMs === null ? null : new Date(startsAtMs),
+  endsAt: endsAtMs === null ? null : new Date(endsAtMs),
   status: "OPEN",
   participants: 0,
 });
@@ -102,7 +106,7 @@ const readRow = async (
   { key, board }: { key: string; board: string },
 ): Promise<ListRow | undefined> => {
   const found = await sql<ListRow>`
-    select id, starts_at, ends_at, status, participants from leaderboard_periods
+    select ${LIST_COLUMNS} from leaderboard_periods
     where project_id = ${projectId} and leaderboard_id = ${id}
       and period_key = ${key} and board = ${board}`.execute(db);
   return found.rows[0];
@@ -141,8 +145,8 @@ export const listOf = (
     ref: { projectId, periodId: row.id, ties: definition.ties },
     key,
     board,
-    startsAt: row.starts_at === null ? (resetAt ?? createdAt) : row.starts_at,
-    endsAt: row.ends_at,
+    startsAt: row.startsAt ?? resetAt ?? createdAt,
+    endsAt: row.endsAt,
     status: row.status,
     participants: row.participants,
   };
@@ -164,6 +168,21 @@ export const findList = async (
 /** A window of a board as it is shown. */
 export type ShownWindow = Pick<BoardList, "key" | "startsAt" | "endsAt" | "status">;
 
+export const WindowBody = z.object({
+  key: z.string().meta({ example: "2026-W02" }),
+  startsAt: z.iso.datetime(),
+  endsAt: z.iso.datetime().nullable(),
+  status: z.enum(LIST_STATUSES),
+});
+
+/** Returns a window as the API shows it. */
+export const showWindow = ({ key, startsAt, endsAt, status }: ShownWindow): z.output<typeof WindowBody> => ({
+  key,
+  startsAt: startsAt.toISOString(),
+  endsAt: isoOf(endsAt),
+  status,
+});
+
 /**
  * Finds a window by its key, whatever lists a breakdown has made of it; it is as open as the most open one.
  * @throws DomainError NOT_FOUND for an unknown period
@@ -176,30 +195,14 @@ export const findWindow = async (
   const asked = askedWindow(leaderboard, period, work.now);
   const { projectId, id } = leaderboard;
   const found = await sql<ListRow>`
-    select id, starts_at, ends_at, status, participants from leaderboard_periods
+    select ${LIST_COLUMNS} from leaderboard_periods
     where project_id = ${projectId} and leaderboard_id = ${id} and period_key = ${asked.key}
     order by array_position(${`{${LIST_STATUSES.join(",")}}`}::text[], status) limit 1`.execute(work.db);
-  const { key, startsAt, endsAt, status } = listOf(leaderboard, { ...asked, board: "" }, found.rows[0]);
-  return { key, startsAt, endsAt, status };
+  return listOf(leaderboard, { ...asked, board: "" }, found.rows[0]);
 };
 
-type Row = {
-  position: number;
-  rank: number;
-  player_id: string;
-  rank_score: number;
-  rank_tie: number;
-};
-
-const standingOf = (row: Row): Standing => ({
-  playerId: row.player_id,
-  rankScore: row.rank_score,
-  rankTie: row.rank_tie,
-  position: row.position,
-  rank: row.rank,
-});
-
-const COLUMNS = sql`position, rank, player_id, rank_score, rank_tie`;
+const COLUMNS = sql`
+  position, rank, player_id as "playerId", rank_score as "rankScore", rank_tie as "rankTie"`;
 
 /** Reads places of a closed period from the 0-based `offset` on. */
 const resultsPage = async (
@@ -207,11 +210,11 @@ const resultsPage = async (
   { projectId, periodId }: PeriodRef,
   { offset, limit }: { offset: number; limit: number },
 ): Promise<Standing[]> => {
-  const result = await sql<Row>`
+  const result = await sql<Standing>`
     select ${COLUMNS} from leaderboard_results
     where project_id = ${projectId} and period_id = ${periodId} and position >= ${offset}
     order by position limit ${limit}`.execute(db);
-  return result.rows.map(standingOf);
+  return result.rows;
 };
 
 /** Reads a player's place in a closed period. */
@@ -220,10 +223,10 @@ const resultOf = async (
   { projectId, periodId }: PeriodRef,
   playerId: string,
 ): Promise<Standing | undefined> => {
-  const result = await sql<Row>`
+  const result = await sql<Standing>`
     select ${COLUMNS} from leaderboard_results
     where project_id = ${projectId} and period_id = ${periodId} and player_id = ${playerId}`.execute(db);
-  return result.rows[0] && standingOf(result.rows[0]);
+  return result.rows[0];
 };
 
 /** Maximum number of places examined for the players of a segment. */

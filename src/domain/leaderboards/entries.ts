@@ -1,10 +1,11 @@
 import { sql } from "kysely";
-import type { Board, ListStatus } from "../evaluation/boards/board.ts";
+import { z } from "zod";
+import { Person } from "../kernel/events/shapes.ts";
+import type { Board } from "../evaluation/boards/board.ts";
 import { fromRankScore, reachedUs } from "../evaluation/boards/lists.ts";
 import type { Standing } from "../evaluation/boards/ranks.ts";
 import type { Aged } from "../kernel/caches.ts";
 import { DomainError, invalid, notFound } from "../kernel/errors.ts";
-import type { Json } from "../kernel/events/events.ts";
 import { ranksPart, timeOfId } from "../kernel/ids.ts";
 import type { Work } from "../kernel/work.ts";
 import {
@@ -16,6 +17,9 @@ import {
   type Places,
   readPlace,
   readPlaces,
+  SCOPE_EXAMINED_MAX,
+  showWindow,
+  WindowBody,
   type Scope,
   scopeOf,
 } from "./board-list.ts";
@@ -37,48 +41,47 @@ const secondsBehind = async ({ db, serverNow }: Work, projectId: string): Promis
   return id === null ? 0 : Math.max(0, Math.floor((serverNow.getTime() - timeOfId(id)) / 1_000));
 };
 
-/** One line of a leaderboard as the API shows it. */
-type LeaderboardEntry = {
-  rank: number;
-  playerId: string;
-  externalUserId: string;
-  displayName: string | null;
-  avatarUrl: string | null;
-  score: number;
-  reachedAt: string;
-  /**
-   * The rank of the player's last notice before the current one; null before the first, and in closed
-   * periods.
-   */
-  previousRank: number | null;
-  /** Metadata of the submitted score. */
-  meta?: Json;
-  isMe?: boolean;
-};
+/** One line of a leaderboard as the API shows it; `meta` is of the submitted score. */
+export const EntryBody = z
+  .object({
+    rank: z.int(),
+    ...Person.shape,
+    avatarUrl: z.string().nullable(),
+    score: z.number(),
+    reachedAt: z.iso.datetime().meta({ description: "When this score was reached" }),
+    previousRank: z
+      .int()
+      .nullable()
+      .meta({ description: "The rank in the player's notice before this one; null before the first" }),
+    meta: z.record(z.string(), z.unknown()).optional(),
+    isMe: z.boolean().optional().meta({ description: "true on the line of the query's playerId" }),
+  })
+  .meta({ id: "LeaderboardEntry" });
+type LeaderboardEntry = z.output<typeof EntryBody>;
 
-type LeaderboardView = {
-  leaderboardKey: string;
-  period: { key: string; startsAt: string; endsAt: string | null; status: ListStatus };
-  board: string;
-  data: LeaderboardEntry[];
-  me: LeaderboardEntry | null;
-  /** The frozen copy that the page comes from; null for a page that was not requested as of a moment. */
-  asOf: string | null;
-  /** Whether the lines are current; false for those of a frozen copy and of closed periods. */
-  isLive: boolean;
-  /** Age of the oldest change that is not in the lines yet, in s; 0: none. Null where they are not live. */
-  behindSeconds: number | null;
-  pagination: {
-    page: number;
-    limit: number;
-    total: number;
-    totalPages: number;
-    /** For `cursor`; null on the last page, and where pages are not live. */
-    nextCursor: string | null;
-    /** Whether `total` only counts matches among the first places, so that there may be more. */
-    isEstimated: boolean;
-  };
-};
+export const ViewBody = z
+  .object({
+    leaderboardKey: z.string(),
+    period: WindowBody,
+    board: z.string().meta({ description: "The value of the breakdown; empty without one" }),
+    data: z.array(EntryBody),
+    me: EntryBody.nullable(),
+    asOf: z.string().nullable().meta({ description: "The frozen copy of this page, for the next ones" }),
+    isLive: z.boolean().meta({ description: "false: lines of a frozen copy or of a closed period" }),
+    behindSeconds: z.int().nullable().meta({
+      description: "Age of the oldest change that the lines do not contain yet; 0: none; null: not live",
+    }),
+    pagination: z.object({
+      page: z.int(),
+      limit: z.int(),
+      total: z.int(),
+      totalPages: z.int(),
+      nextCursor: z.string().nullable().meta({ description: "For cursor; goes on after the last line" }),
+      isEstimated: z.boolean().meta({ description: `total is of the first ${SCOPE_EXAMINED_MAX} places` }),
+    }),
+  })
+  .meta({ id: "LeaderboardView" });
+type LeaderboardView = z.output<typeof ViewBody>;
 
 /** Players are given by UUID or `ext:` and their external id. */
 export type EntriesQuery = ListQuery & {
@@ -116,7 +119,9 @@ const showView = (viewed: Viewed): LeaderboardView => {
   const board = boardOf(leaderboard);
   const show = (standing: Standing) => showEntry(board, standing, { players, me, isOpen: !isOver(list) });
   return {
-    ...viewOf(leaderboard, list),
+    leaderboardKey: leaderboard.key,
+    period: showWindow(list),
+    board: list.board,
     data: places.standings.flatMap((standing) => show(standing) ?? []),
     me: (mine && show(mine)) ?? null,
     asOf: places.asOf,
@@ -125,17 +130,6 @@ const showView = (viewed: Viewed): LeaderboardView => {
     pagination: paginationOf(places),
   };
 };
-
-const viewOf = ({ key }: Leaderboard, { key: periodKey, board, startsAt, endsAt, status }: BoardList) => ({
-  leaderboardKey: key,
-  period: {
-    key: periodKey,
-    startsAt: startsAt.toISOString(),
-    endsAt: endsAt?.toISOString() ?? null,
-    status,
-  },
-  board,
-});
 
 const paginationOf = ({ page, limit, total, nextCursor, isEstimated }: Places) => ({
   page,

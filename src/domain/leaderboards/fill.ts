@@ -5,53 +5,20 @@ import {
   BREAKDOWN_VALUES_MAX,
   findList,
   isEnough,
-  isPlain,
   nextEntry,
   toRankScore,
   toUs,
 } from "../evaluation/boards/lists.ts";
-import { graceMsOf, type Metric } from "../evaluation/boards/period.ts";
+import type { Metric } from "../evaluation/boards/period.ts";
 import type { EntryState } from "../evaluation/player-state.ts";
 import { pastEvent } from "../evaluation/rule-event.ts";
 import { isInAudience } from "../evaluation/segments/audience.ts";
 import { conflict } from "../kernel/errors.ts";
 import type { Json } from "../kernel/events/events.ts";
 import { NIL_ID } from "../kernel/ids.ts";
-import { isoOf } from "../kernel/iso-time.ts";
 import { Pace } from "../kernel/slices.ts";
 import type { Work } from "../kernel/work.ts";
-
-/** Creates the periods of lists that are filled with their board; a board with one ranking needs none. */
-export const makePeriods = async (
-  { db, now }: Work,
-  projectId: string,
-  filled: readonly List[],
-): Promise<void> => {
-  const lists = filled.filter(({ board }) => !isPlain(board));
-  if (lists.length === 0) return;
-  const rows = lists.map(({ id, board, value, window: { key, startsAtMs, endsAtMs } }) => {
-    const isLate = endsAtMs !== null && endsAtMs <= now.getTime();
-    const window = { k: key, s: isoOf(startsAtMs), e: isoOf(endsAtMs) };
-    return {
-      id,
-      b: board.id,
-      v: value,
-      ...window,
-      c: isoOf(endsAtMs === null ? null : endsAtMs + graceMsOf(board.period)),
-      l: isLate,
-      g: !isLate || board.prizesForLate,
-    };
-  });
-  const at = sql`${now.toISOString()}::timestamptz`;
-  await sql`
-    insert into leaderboard_periods (project_id, id, leaderboard_id, period_key, board, starts_at, ends_at,
-      close_at, is_late, grants_prizes, created_at, written_at)
-    select ${projectId}::uuid, id, b, k, v, s, e, c, l, g, ${at}, ${at}
-    from json_to_recordset(${JSON.stringify(rows)}::json) as x(id uuid, b uuid, k text, v text,
-      s timestamptz, e timestamptz, c timestamptz, l boolean, g boolean)
-    order by id
-    on conflict do nothing`.execute(db);
-};
+import { makePeriods } from "./periods/open.ts";
 
 /** Maximum number of events that a backfill counts; it blocks the project's processing while it runs. */
 export const BACKFILL_EVENTS_MAX = 200_000;
@@ -176,15 +143,7 @@ const keepList = ({ lists, values }: Filling, filled: Filled): void => {
 const mayEnter = (board: Board, { segments }: ProcessedEvent, { rankScore }: EntryState): boolean =>
   isEnough(board, rankScore) && isInAudience(board.audience, new Set(segments));
 
-type EventRow = {
-  id: string;
-  player_id: string;
-  event_type: string;
-  properties: Json;
-  at: Date;
-  attributes: Json;
-  segments: string[] | null;
-};
+type EventRow = Omit<ProcessedEvent, "at"> & { at: Date };
 
 /**
  * Yields processed events of the metric's types in pages, by id: without pending, failed or rejected ones.
@@ -199,7 +158,7 @@ async function* processedEvents(
   const prefixes = event.eventTypes.filter(isPrefix).map((pattern) => pattern.slice(0, -1));
   for (let after: string | undefined = NIL_ID; after !== undefined;) {
     const result: { rows: EventRow[] } = await sql<EventRow>`
-      select e.id, coalesce(p.merged_into, p.id) as player_id, e.event_type, e.properties,
+      select e.id, coalesce(p.merged_into, p.id) as "playerId", e.event_type as type, e.properties,
         least(e.occurred_at, e.received_at) as at, t.attributes, (
           select json_agg(s.segment_key) from player_segments s
           where s.project_id = t.project_id and s.player_id = t.id) as segments
@@ -215,19 +174,9 @@ async function* processedEvents(
         and not exists (select 1 from event_results r where r.project_id = e.project_id and r.event_id = e.id)
       order by e.id limit ${BACKFILL_PAGE}`.execute(db);
     after = result.rows.length < BACKFILL_PAGE ? undefined : result.rows.at(-1)!.id;
-    yield result.rows.map(eventOf);
+    yield result.rows.map(({ at, ...row }) => ({ ...row, at: at.getTime() }));
   }
 }
-
-const eventOf = (row: EventRow): ProcessedEvent => ({
-  id: row.id,
-  playerId: row.player_id,
-  type: row.event_type,
-  at: row.at.getTime(),
-  properties: row.properties,
-  attributes: row.attributes,
-  segments: row.segments,
-});
 
 type Entries = { projectId: string; periodId: string; entries: [playerId: string, entry: EntryState][] };
 

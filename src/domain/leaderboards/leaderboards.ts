@@ -3,7 +3,7 @@ import { type RawBuilder, sql } from "kysely";
 import { auditDefinition } from "../accounts/audit/audit.ts";
 import { settingsFrom } from "../evaluation/project-settings.ts";
 import { Project } from "../accounts/projects/project.ts";
-import { checkActiveKey, namesOfAudience } from "../economy/definitions/references.ts";
+import { checkActiveKey, namesOfAudience, type Reference } from "../economy/definitions/references.ts";
 import { changeRunning, checkSize } from "../economy/definitions/running.ts";
 import { checkBundles } from "../economy/rewards/references.ts";
 import { type Board, type BoardStatus, type List, windowAt } from "../evaluation/boards/board.ts";
@@ -19,11 +19,12 @@ import type { EntrySource, Ties } from "../evaluation/boards/ranks.ts";
 import { conflict, invalid, notFound } from "../kernel/errors.ts";
 import type { EntryChange } from "../kernel/events/events.ts";
 import { isId, newId, NIL_ID } from "../kernel/ids.ts";
+import { definedOf } from "../kernel/json.ts";
 import { entityOrder, offsetOf, type Ordered, type PageQuery, type SortOf } from "../kernel/paging.ts";
 import { containing } from "../kernel/db.ts";
 import { changeConfig, type Transact, type Work } from "../kernel/work.ts";
-import { deleteEntries, fillFromEvents, makePeriods } from "./fill.ts";
-import { openBoard } from "./periods/open.ts";
+import { deleteEntries, fillFromEvents } from "./fill.ts";
+import { makePeriods, openBoard } from "./periods/open.ts";
 import { lineCause } from "../progression/save.ts";
 import { boardOf, Leaderboard } from "../progression/load-plan.ts";
 
@@ -100,25 +101,21 @@ const listsOf = async ({ db, now }: Work, projectId: string, board: Board): Prom
   return found.rows.map(({ value }) => listOf(board, window, value));
 };
 
-type Named = { field: string; kind: "currency" | "streak" | "segment" | "quest" | "adventure"; key: string };
+/** Kinds of definitions that metrics name, by the field. */
+const NAMED_BY_METRIC = [
+  ["currencyKey", "currency"],
+  ["streakKey", "streak"],
+  ["adventureKey", "adventure"],
+  ["questKey", "quest"],
+] as const;
 
-const namesOf = ({ metric, audience, entryCost }: Definition): Named[] => [
-  ...(metric.source === "CURRENCY"
-    ? [{ field: "metric.currencyKey", kind: "currency" as const, key: metric.currencyKey }]
-    : []),
-  ...(metric.source === "STREAK"
-    ? [{ field: "metric.streakKey", kind: "streak" as const, key: metric.streakKey }]
-    : []),
-  ...(metric.source === "ADVENTURE_POINTS"
-    ? [{ field: "metric.adventureKey", kind: "adventure" as const, key: metric.adventureKey }]
-    : []),
-  ...(metric.source === "QUESTS_COMPLETED" && metric.questKey !== undefined
-    ? [{ field: "metric.questKey", kind: "quest" as const, key: metric.questKey }]
-    : []),
+const namesOf = ({ metric, audience, entryCost }: Definition): Reference[] => [
+  ...NAMED_BY_METRIC.flatMap(([field, kind]) => {
+    const key = (metric as { [F in typeof field]?: string | undefined })[field];
+    return key === undefined ? [] : [{ field: `metric.${field}`, kind, key }];
+  }),
   ...namesOfAudience(audience),
-  ...(entryCost
-    ? [{ field: "entryCost.currencyKey", kind: "currency" as const, key: entryCost.currencyKey }]
-    : []),
+  ...(entryCost ? [{ field: "entryCost.currencyKey", kind: "currency", key: entryCost.currencyKey }] : []),
 ];
 
 /** Everything by which a leaderboard names definitions. */
@@ -310,11 +307,8 @@ const patched = (before: Definition, patch: Omit<LeaderboardPatch, "name" | "ver
   if (!period) return definition;
   if (before.period.kind === "ALL_TIME")
     throw invalid("period", "this leaderboard has one period for all time");
-  return { ...definition, period: { ...before.period, ...definedOf(period) } as Definition["period"] };
+  return { ...definition, period: { ...before.period, ...definedOf(period) } };
 };
-
-const definedOf = <T extends object>(fields: T): Partial<T> =>
-  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as Partial<T>;
 
 /**
  * EARLIEST, SHARED and DENSE order entries alike and differ in the displayed rank; LATEST orders them the
@@ -382,7 +376,7 @@ export const restoreLeaderboard = async (work: Work, leaderboard: Leaderboard): 
 };
 
 /** Whether a board can be filled with what players have: total XP. */
-const isFilled = ({ metric, period }: Pick<Definition, "metric" | "period">): boolean =>
+export const isFilled = ({ metric, period }: Pick<Definition, "metric" | "period">): boolean =>
   metric.source === "XP" && period.kind === "ALL_TIME";
 
 type EntryRow = {

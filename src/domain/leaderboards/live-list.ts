@@ -13,7 +13,7 @@ import {
   type ListRow,
   type PlacesSource,
 } from "./board-list.ts";
-import { unknownPlayer } from "../players/player-refs.ts";
+import { unknownPlayer, uuids } from "../players/player-refs.ts";
 import type { Leaderboard } from "../progression/load-plan.ts";
 import { sql } from "kysely";
 import type { Json } from "../kernel/events/events.ts";
@@ -25,9 +25,6 @@ export type Name = { externalUserId: string; displayName: string | null; avatarU
 const NAME = `
   p.external_user_id as "externalUserId", p.display_name as "displayName", p.avatar_url as "avatarUrl"`;
 
-const uuids = (standings: readonly Pick<Ranked, "playerId">[]): string =>
-  `{${standings.map(({ playerId }) => playerId).join(",")}}`;
-
 /** Returns names by player id; banned, deleted, merged or erased players are hidden and have none. */
 export const readNames = async (
   { db }: Work,
@@ -37,7 +34,7 @@ export const readNames = async (
   if (standings.length === 0) return new Map();
   const { rows } = await sql<Name & { id: string }>`
     select p.id, ${sql.raw(NAME)} from players p
-    where p.project_id = ${projectId} and p.id = any(${uuids(standings)}::uuid[])
+    where p.project_id = ${projectId} and p.id = any(${uuids(standings.map(({ playerId }) => playerId))})
       and p.status not in ('BANNED', 'MERGED', 'ERASED') and p.deleted_at is null`.execute(db);
   return new Map(rows.map(({ id, ...name }) => [id, name]));
 };
@@ -141,15 +138,12 @@ export type ListFacts = {
   behindSeconds: number;
 };
 
-type FactsRow = Omit<ListRow, "id"> & {
-  config_version: number;
-  list_id: string | null;
-  waiting: string | null;
-};
+type FactsRow = Pick<ListFacts, "configVersion"> &
+  Omit<ListRow, "id"> & { id: string | null; waiting: string | null };
 
 const LIST = `
-  select j.config_version, w.id as list_id, w.starts_at, w.ends_at, coalesce(w.status, 'OPEN') as status,
-    coalesce(w.participants, 0) as participants,
+  select j.config_version as "configVersion", w.id, w.starts_at as "startsAt", w.ends_at as "endsAt",
+    coalesce(w.status, 'OPEN') as status, coalesce(w.participants, 0) as participants,
     (select k.outbox_ids[1] from outbox_q k where k.project_id = $1::uuid and k.part = $2::smallint
       order by k.seq limit 1) as waiting
   from projects j
@@ -165,11 +159,10 @@ const readListFacts = async (
   const values = [projectId, ranksPart(projectId), id, asked.key, asked.board];
   const [found] = await read<FactsRow>({ text: LIST, values });
   if (!found) return undefined;
-  const { config_version: version, waiting, list_id: listId, ...row } = found;
-  const { starts_at, ends_at, status, participants } = row;
+  const { configVersion, waiting, id: listId, ...row } = found;
   return {
-    configVersion: version,
-    row: listId === null ? undefined : { id: listId, starts_at, ends_at, status, participants },
+    configVersion,
+    row: listId === null ? undefined : { id: listId, ...row },
     behindSeconds: waiting === null ? 0 : Math.floor(ageOfId(waiting) / 1_000),
   };
 };

@@ -1,3 +1,4 @@
+import { z } from "zod";
 import type { Board, Moment } from "../evaluation/boards/board.ts";
 import {
   breakdownOf,
@@ -248,13 +249,14 @@ const inactive = ({ status }: PlayerState): ScoreProblem => ({
 export type ScoreLeft = { result: ScoreResult; move: RankMove; isListed: boolean };
 
 /** The effect of a score. `held`: it waits for a review, and nothing has changed. */
-type ScoreChange = {
-  accepted: boolean;
-  improved: boolean;
-  score: number | null;
-  held: boolean;
-  reviewId: string | null;
-};
+export const ScoreChange = z.object({
+  accepted: z.boolean(),
+  improved: z.boolean(),
+  score: z.number().nullable().meta({ description: "The player's score now" }),
+  held: z.boolean().meta({ description: "Out of bounds: it waits for a review and nothing has changed" }),
+  reviewId: z.uuid().nullable(),
+});
+type ScoreChange = z.output<typeof ScoreChange>;
 
 /** Ranks are null when the player has none, and when the rank index did not answer. */
 type ScoreResult = ScoreChange & { rank: number | null; previousRank: number | null };

@@ -1,10 +1,11 @@
 import { sql } from "kysely";
+import { z } from "zod";
 import { auditDefinition } from "../accounts/audit/audit.ts";
 import { actorOf } from "../kernel/caller.ts";
 import { countRows, type Total, type Work } from "../kernel/work.ts";
 import { conflict, notFound } from "../kernel/errors.ts";
-import type { Json } from "../kernel/events/events.ts";
 import { isId } from "../kernel/ids.ts";
+import { type RowOf, shownRow } from "../kernel/json.ts";
 import { offsetOf, orderBy, type Ordered, type PageQuery, type SortOf } from "../kernel/paging.ts";
 import { isPlayer } from "../progression/players/players.ts";
 import { errorOfProblem, problemOf, recordScores } from "./record-scores.ts";
@@ -15,41 +16,28 @@ export const REVIEW_DECISIONS = ["ACCEPT", "REJECT"] as const;
 export type ReviewDecision = (typeof REVIEW_DECISIONS)[number];
 
 /** A submitted score that was out of bounds: pending, or decided. */
-export type ScoreReview = {
-  id: string;
-  leaderboardId: string;
-  leaderboardKey: string;
-  playerId: string;
-  externalUserId: string;
-  score: number;
-  /** The violated bound. */
-  violation: string;
-  meta: Json | null;
-  occurredAt: string;
-  status: ReviewStatus;
-  submittedAt: string;
-  reviewedBy: string | null;
-  reviewedAt: string | null;
-};
+export const ScoreReviewBody = z
+  .object({
+    id: z.uuid(),
+    leaderboardId: z.uuid(),
+    leaderboardKey: z.string(),
+    playerId: z.uuid(),
+    externalUserId: z.string(),
+    score: z.number(),
+    violation: z.string().meta({ description: "The bound that the score broke" }),
+    meta: z.record(z.string(), z.unknown()).nullable(),
+    occurredAt: z.iso.datetime(),
+    status: z.enum(REVIEW_STATUSES),
+    submittedAt: z.iso.datetime(),
+    reviewedBy: z.string().nullable(),
+    reviewedAt: z.iso.datetime().nullable(),
+  })
+  .meta({ id: "ScoreReview" });
+type ScoreReview = z.output<typeof ScoreReviewBody>;
 
-type Row = Omit<ScoreReview, "score" | "occurredAt" | "submittedAt" | "reviewedAt"> & {
-  score: number;
-  occurredAt: Date;
-  submittedAt: Date;
-  reviewedAt: Date | null;
-  periodId: string;
-};
+type Row = RowOf<ScoreReview> & { periodId: string };
 
-const reviewOf = (row: Row): ScoreReview => {
-  const { periodId: _period, ...review } = row;
-  return {
-    ...review,
-    score: row.score,
-    occurredAt: row.occurredAt.toISOString(),
-    submittedAt: row.submittedAt.toISOString(),
-    reviewedAt: row.reviewedAt?.toISOString() ?? null,
-  };
-};
+const reviewOf = ({ periodId: _period, ...review }: Row): ScoreReview => shownRow<ScoreReview>(review);
 
 const COLUMNS = sql.raw(`r.id, r.leaderboard_id as "leaderboardId", b.key as "leaderboardKey",
   r.player_id as "playerId", p.external_user_id as "externalUserId", r.score, r.violation, r.meta,

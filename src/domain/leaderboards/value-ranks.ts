@@ -1,11 +1,12 @@
 import { sql } from "kysely";
+import { z } from "zod";
 import { invalid, notFound } from "../kernel/errors.ts";
 import type { RankedValue } from "../kernel/events/domain-events.ts";
 import { offsetOf, PAGE_LIMIT_DEFAULT } from "../kernel/paging.ts";
 import type { Work } from "../kernel/work.ts";
 import { BREAKDOWN_VALUES_MAX, breakdownNameOf, fromRankScore } from "../evaluation/boards/lists.ts";
 import { boardOf, type Leaderboard } from "../progression/load-plan.ts";
-import { AROUND_LIMIT_DEFAULT, findWindow, type ShownWindow } from "./board-list.ts";
+import { AROUND_LIMIT_DEFAULT, findWindow, showWindow, WindowBody } from "./board-list.ts";
 import { getLeaderboard } from "./leaderboards.ts";
 import { windowStart } from "./open-lists.ts";
 
@@ -16,16 +17,28 @@ export type ValueMeasure = (typeof VALUE_MEASURES)[number];
 /** `period`: a window's key, default the current one. */
 export type ValuesQuery = { ref: string; by?: ValueMeasure | undefined; period?: string | undefined };
 
+/** A value of a breakdown, as it is ranked. */
+export const ValueBody = z
+  .object({
+    rank: z.int().meta({ description: "Equal ones share a rank: 1-2-2-4" }),
+    value: z.string().meta({ description: "The value of the breakdown", example: "red" }),
+    players: z.int().meta({ description: "Players with a score under this value" }),
+    total: z.number().meta({ description: "Their scores added up" }),
+    average: z.number(),
+    best: z.number(),
+  })
+  .meta({ id: "LeaderboardValue" });
+
 /** All values of one window; a leaderboard has 1,000 of them, and a few more where they came at once. */
-export type RankedValues = {
-  leaderboardKey: string;
-  by: ValueMeasure;
-  /** Times are ISO 8601. */
-  period: { key: string; startsAt: string; endsAt: string | null; status: ShownWindow["status"] };
-  /** Whether the window has as many values as it may have: scores under others do not count. */
-  isFull: boolean;
-  values: RankedValue[];
-};
+export const RankedBody = z.object({
+  leaderboardKey: z.string(),
+  by: z.enum(VALUE_MEASURES),
+  period: WindowBody,
+  isFull: z.boolean().meta({
+    description: "Whether the period has as many values as it may have: scores under others do not count",
+  }),
+});
+export type RankedValues = z.output<typeof RankedBody> & { values: RankedValue[] };
 
 /** In the order of places: stored scores are better the smaller they are. */
 const ORDERS = {
@@ -137,11 +150,7 @@ export const readRankedValues = async (
   return {
     leaderboardKey: leaderboard.key,
     by,
-    period: {
-      ...period,
-      startsAt: period.startsAt.toISOString(),
-      endsAt: period.endsAt?.toISOString() ?? null,
-    },
+    period: showWindow(period),
     isFull: await isFullAt(work, leaderboard, period.key),
     values: await rankValues(work, leaderboard, { key: period.key, by }),
   };

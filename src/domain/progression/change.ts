@@ -18,7 +18,7 @@ import { unknownPlayer } from "../players/player-refs.ts";
 import { loadStates, partsFor } from "./load-states.ts";
 import { COLUMNS, type FoundRow, lockPlayersById, playersOf } from "./load.ts";
 import { lockAsked } from "./lock-shared-counters.ts";
-import { loadPlans, planOf, projectPlans } from "./plan.ts";
+import { findPlan, planOf } from "./plan.ts";
 import type { PlayerPart } from "./parts/part.ts";
 import { PLAYER_PARTS } from "./parts/player-parts.ts";
 import { saveBatch } from "./save.ts";
@@ -374,7 +374,7 @@ export const changePlayers = async <T>(
   playerIds: readonly string[],
   change: (turn: PlanTurn) => T,
 ): Promise<Changed<T>[]> => {
-  const plan = (await loadPlans(outer, [projectId], projectPlans)).get(projectId);
+  const plan = await findPlan(outer, projectId);
   const players = [...new Set((await lockPlayersById(outer, projectId, playerIds)).values())];
   if (!plan || players.length === 0) return [];
   const work = atProjectTime(outer, plan);

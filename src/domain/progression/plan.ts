@@ -161,6 +161,10 @@ export const loadPlans = async (
   return plansFrom(work, await readRows(work, projectIds), cache);
 };
 
+/** As `loadPlans`, of one project; undefined where it is deleted. */
+export const findPlan = async (work: Work, projectId: string): Promise<ProjectPlan | undefined> =>
+  (await loadPlans(work, [projectId], projectPlans)).get(projectId);
+
 /**
  * As `loadPlans`, for the projects of a claim, without waiting for others that are processing the definitions
  * or events of a project.
@@ -260,7 +264,7 @@ const LOCKED = localKey("locked plans", () => new Map<string, ProjectPlan>());
 export const planOf = async (work: Work, projectId: string): Promise<ProjectPlan> => {
   const known = knownPlan(work, projectId);
   if (known) return known;
-  const plan = (await loadPlans(work, [projectId], projectPlans)).get(projectId);
+  const plan = await findPlan(work, projectId);
   if (!plan) throw notFound("project");
   if (!mayChangeConfig(work, projectId)) work.local.get(LOCKED).set(projectId, plan);
   return plan;

@@ -12,7 +12,7 @@ import { isId, partitionOf } from "../kernel/ids.ts";
 import { Pace, TimeIsOver } from "../kernel/slices.ts";
 import { holdEvents, projectTime, type Work } from "../kernel/work.ts";
 import { getJob, jobKind, type ProjectJob, queueJob } from "../long-work/project-jobs.ts";
-import { loadPlans, projectPlans } from "../progression/plan.ts";
+import { findPlan } from "../progression/plan.ts";
 import { saveBatch } from "../progression/save.ts";
 import { nextRecord, type PlayerGroups, readGroups } from "./read-groups.ts";
 import { type Caused, isBounded, readCaused } from "./read-record.ts";
@@ -238,7 +238,7 @@ type PlayersOf = ReadonlyMap<string, ReadonlySet<PlayerState>>;
 /** Reverts the effects, and emits one event about each root. */
 const reverseAll = async (work: Work, projectId: string, reversing: Reversing): Promise<PlayersOf> => {
   const { roots, done, reversals, how } = reversing;
-  const plan = (await loadPlans(work, [projectId], projectPlans)).get(projectId);
+  const plan = await findPlan(work, projectId);
   if (!plan) throw notFound("project");
   const ids = done.map(({ id }) => id);
   if (!(await isBounded(work, projectId, ids))) throw tooLarge("it has caused too many effects");

@@ -21,7 +21,8 @@ import {
   textList,
   withFilters,
 } from "./analytics-fields.ts";
-import { Flag, Person } from "./bodies.ts";
+import { Flag } from "./bodies.ts";
+import { Person } from "../../domain/kernel/events/shapes.ts";
 
 const EVENT_TYPES_MAX = 50;
 /** Values of a breakdown with a series of their own. */

@@ -1,57 +1,20 @@
 import { z } from "zod";
 import { actorOf } from "../../domain/kernel/caller.ts";
-import { PROGRESS_MAX, RARITIES } from "../../domain/evaluation/badges/badge.ts";
+import { PROGRESS_MAX } from "../../domain/evaluation/badges/badge.ts";
 import { TIERS_MAX } from "../../domain/kernel/limits.ts";
-import { HOLDER_ORDERS, listHolders } from "../../domain/economy/badges/rarity.ts";
+import { Holder, HOLDER_ORDERS, listHolders } from "../../domain/economy/badges/rarity.ts";
 import {
   awardByHand,
   BADGE_STATES,
   listPlayerBadges,
+  PlayerBadgeBody,
   progressByHand,
   revokeByHand,
   PLAYER_BADGE_ORDERS,
 } from "../../domain/economy/badges/player-badges.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import { revokeWithRewards } from "../../domain/revert/revoke-badge.ts";
-import { ByPlayer, causeOf, ofPathPlayer, onPlayers, paged, pageReply, Person } from "./bodies.ts";
-
-const Time = z.iso.datetime().nullable();
-
-export const PlayerBadgeBody = z
-  .object({
-    badgeKey: z.string(),
-    badgeId: z.uuid(),
-    name: z.string(),
-    description: z.string().nullable(),
-    iconUrl: z.string().nullable().meta({ description: "Of the tier that is held, else of the badge" }),
-    category: z.string().nullable(),
-    rarity: z.enum(RARITIES),
-    points: z.int(),
-    secret: z.boolean().meta({ description: "Hidden from players who do not hold it" }),
-    tier: z.int().meta({ description: "0: not held" }),
-    tierName: z.string().nullable(),
-    maxTier: z.int(),
-    progress: z.number(),
-    nextThreshold: z.number().nullable().meta({ description: "Of the next tier that has one" }),
-    percent: z.int().meta({ description: "Of the way to nextThreshold; 100 where every tier is held" }),
-    timesAwarded: z.int(),
-    serialNo: z.int().nullable().meta({ description: "Of a limited edition" }),
-    firstEarnedAt: Time,
-    lastEarnedAt: Time,
-    revokedAt: Time.meta({ description: "When it was taken away, where it has not come back" }),
-    earnedByPercent: z.number().nullable().meta({
-      description: "Of ACTIVE players. Up to an hour old above 1,000 players; null above 100,000",
-    }),
-  })
-  .meta({ id: "PlayerBadge" });
-
-const Holder = Person.extend({
-  tier: z.int(),
-  timesAwarded: z.int(),
-  serialNo: z.int().nullable(),
-  firstEarnedAt: z.iso.datetime(),
-  lastEarnedAt: z.iso.datetime(),
-}).meta({ id: "BadgeHolder" });
+import { ByPlayer, causeOf, ofPathPlayer, onPlayers, paged, pageReply } from "./bodies.ts";
 
 const Reason = z.string().min(1).max(255).optional();
 

@@ -7,7 +7,8 @@ import {
   captureHold,
   changeBalance,
   HOLD_SECONDS_MAX,
-  HOLD_STATUSES,
+  Balance,
+  Hold,
   holdCurrency,
   listBalances,
   releaseHold,
@@ -18,34 +19,6 @@ import { getPlayer } from "../../domain/progression/players/players.ts";
 import { readPlayer } from "../../domain/progression/players/show.ts";
 import { LedgerEntryBody } from "./player-bodies.ts";
 import { causeOf, ofPathPlayer, onPlayers } from "./bodies.ts";
-
-const Balance = z
-  .object({
-    currencyKey: z.string(),
-    balance: z.int(),
-    available: z.int().meta({ description: "balance - held" }),
-    held: z.int(),
-    lifetimeEarned: z.int(),
-    lifetimeSpent: z.int(),
-    expiring: z
-      .array(z.object({ amount: z.int(), at: z.iso.datetime() }))
-      .meta({ description: "The next lots to expire, up to 10" }),
-  })
-  .meta({ id: "Balance" });
-
-const Hold = z
-  .object({
-    id: z.uuid(),
-    currencyKey: z.string(),
-    amount: z.int(),
-    captured: z.int().nullable().meta({ description: "The captured amount; null until captured" }),
-    status: z.enum(HOLD_STATUSES),
-    reference: z.string().nullable(),
-    expiresAt: z.iso.datetime(),
-    createdAt: z.iso.datetime(),
-    settledAt: z.iso.datetime().nullable(),
-  })
-  .meta({ id: "Hold" });
 
 const Amount = z.int().min(1).max(BALANCE_MAX).meta({ description: "In the smallest unit", example: 5 });
 const Reason = z.string().min(1).max(255);

@@ -50,13 +50,6 @@ export const ByPlayer = z
   .optional()
   .meta({ description: "Id of the player, or ext: and the externalUserId" });
 
-/** Who a player is, in lists of something else. */
-export const Person = z.object({
-  playerId: z.uuid(),
-  externalUserId: z.string(),
-  displayName: z.string().nullable(),
-});
-
 /** A rule by which a list is filtered. */
 export const ByRule = z.string().min(1).max(100).optional();
 

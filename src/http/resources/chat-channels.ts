@@ -34,7 +34,8 @@ import type { ChannelRef } from "../../domain/social/chat/channel-row.ts";
 import { invalid } from "../../domain/kernel/errors.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import type { Work } from "../../domain/kernel/work.ts";
-import { paged, pageReply, Person } from "./bodies.ts";
+import { paged, pageReply } from "./bodies.ts";
+import { Person } from "../../domain/kernel/events/shapes.ts";
 
 const NAME_MAX = 100;
 const NAMED_MAX = 300;

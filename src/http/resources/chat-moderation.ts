@@ -42,7 +42,8 @@ import {
 } from "../../domain/social/chat/moderation/word-filter.ts";
 import { CONTENT_MAX } from "../../domain/social/chat/settings.ts";
 import { channelRefOf, ChatMessageBody } from "./chat-channels.ts";
-import { deleted, Deleted, Flag, paged, pageReply, Person } from "./bodies.ts";
+import { deleted, Deleted, Flag, paged, pageReply } from "./bodies.ts";
+import { Person } from "../../domain/kernel/events/shapes.ts";
 
 const NAMED_MAX = 300;
 

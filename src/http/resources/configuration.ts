@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { CONFIG_ACTIONS } from "../../domain/registries/configuration/diff.ts";
+import { ConfigChange } from "../../domain/registries/configuration/diff.ts";
 import {
   CONFIG_FORMAT,
   ConfigDocument,
@@ -62,13 +62,6 @@ const takesDocument = {
   isOfConfiguration: true,
   timeouts: WEB_LONG,
 } as const;
-
-const Change = z.object({
-  section: z.string().meta({ example: "badges" }),
-  key: z.string(),
-  action: z.enum(CONFIG_ACTIONS).meta({ description: "DELETE: of analyticsReports" }),
-  fields: z.array(z.string()).meta({ description: "The fields that differ" }),
-});
 
 const DiffBody = z.strictObject({
   document: ConfigDocument,
@@ -145,7 +138,7 @@ export const configurationRoutes = [
       prune: false,
     },
     readBody: inSlices(DiffBody),
-    response: z.object({ changes: z.array(Change) }),
+    response: z.object({ changes: z.array(ConfigChange) }),
     errors: ["PAYMENT_REQUIRED"],
     // What is tried is in no transaction with anything else.
     prepare: async (app, context) => {
@@ -169,7 +162,7 @@ export const configurationRoutes = [
       dryRun: true,
     },
     readBody: inSlices(ImportBody),
-    response: z.object({ applied: z.boolean(), changes: z.array(Change) }),
+    response: z.object({ applied: z.boolean(), changes: z.array(ConfigChange) }),
     errors: ["PAYMENT_REQUIRED"],
     prepare: async (app, context) => {
       const asked = await importOf(context);

@@ -1,6 +1,12 @@
 import { z } from "zod";
 import { IsoTime } from "../../domain/kernel/iso-time.ts";
-import { listInbox, readMessage, sendByHand, INBOX_ORDERS } from "../../domain/economy/inbox/inbox.ts";
+import {
+  InboxMessage,
+  listInbox,
+  readMessage,
+  sendByHand,
+  INBOX_ORDERS,
+} from "../../domain/economy/inbox/inbox.ts";
 import { BODY_MAX, TITLE_MAX } from "../../domain/evaluation/inbox/send.ts";
 import { fitsBytes } from "../../domain/kernel/hostile-json.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
@@ -9,20 +15,6 @@ import { causeOf, Flag, onPlayers, paged, pageReply } from "./bodies.ts";
 
 /** Maximum bytes of `data` as JSON. */
 const DATA_MAX_BYTES = 8 * 1024;
-
-const InboxMessage = z
-  .object({
-    id: z.uuid(),
-    type: z.string(),
-    title: z.string(),
-    body: z.string().nullable(),
-    data: z.record(z.string(), z.unknown()),
-    rewardGrantId: z.uuid().nullable().meta({ description: "A reward that waits to be claimed" }),
-    readAt: z.iso.datetime().nullable(),
-    expiresAt: z.iso.datetime().nullable(),
-    createdAt: z.iso.datetime(),
-  })
-  .meta({ id: "InboxMessage" });
 
 const NewMessage = z
   .strictObject({

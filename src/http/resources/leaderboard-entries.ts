@@ -2,63 +2,24 @@ import { z } from "zod";
 import type { App } from "../../app.ts";
 import { planBoardExport, writeBoard } from "../../domain/analytics/exports/board-export.ts";
 import { BUILDERS } from "../../domain/kernel/caller.ts";
-import { readEntries, readEntry } from "../../domain/leaderboards/entries.ts";
-import { FEED_MAX, FEED_TYPES, readFeed } from "../../domain/leaderboards/notices/send.ts";
+import { EntryBody, readEntries, readEntry, ViewBody } from "../../domain/leaderboards/entries.ts";
+import { FEED_MAX, FeedLine, readFeed } from "../../domain/leaderboards/notices/send.ts";
 import { SCOPE_EXAMINED_MAX } from "../../domain/leaderboards/board-list.ts";
 import { PATH_VALUES, Reply } from "../route.ts";
 import { fileFieldsOf, FileQuery, streamedFile, streaming } from "./analytics-exports.ts";
 import { AGED, ageOf, Fresh, keptReply } from "./bodies.ts";
-import {
-  BoardValue,
-  EntryBody,
-  pageOrAround,
-  PeriodKey,
-  PLAYER_REF,
-  PlayerRef,
-  readBoards,
-  WindowBody,
-} from "./leaderboards.ts";
+import { BoardValue, pageOrAround, PeriodKey, PLAYER_REF, PlayerRef, readBoards } from "./leaderboards.ts";
 import { pageBody, pageOf } from "../../domain/kernel/paging.ts";
 import type { Aged } from "../../domain/kernel/caches.ts";
 import {
   pageOfValues,
+  RankedBody,
   type RankedValues,
   readRankedValues,
   VALUE_MEASURES,
+  ValueBody,
   type ValuesQuery,
 } from "../../domain/leaderboards/value-ranks.ts";
-
-const ViewBody = z
-  .object({
-    leaderboardKey: z.string(),
-    period: WindowBody,
-    board: z.string().meta({ description: "The value of the breakdown; empty without one" }),
-    data: z.array(EntryBody),
-    me: EntryBody.nullable(),
-    asOf: z.string().nullable().meta({ description: "The frozen copy of this page, for the next ones" }),
-    isLive: z.boolean().meta({ description: "false: lines of a frozen copy or of a closed period" }),
-    behindSeconds: z.int().nullable().meta({
-      description: "Age of the oldest change that the lines do not contain yet; 0: none; null: not live",
-    }),
-    pagination: z.object({
-      page: z.int(),
-      limit: z.int(),
-      total: z.int(),
-      totalPages: z.int(),
-      nextCursor: z.string().nullable().meta({ description: "For cursor; goes on after the last line" }),
-      isEstimated: z.boolean().meta({ description: `total is of the first ${SCOPE_EXAMINED_MAX} places` }),
-    }),
-  })
-  .meta({ id: "LeaderboardView" });
-
-const FeedLine = z
-  .object({
-    id: z.uuid(),
-    type: z.enum(FEED_TYPES),
-    createdAt: z.iso.datetime(),
-    data: z.record(z.string(), z.unknown()),
-  })
-  .meta({ id: "LeaderboardFeedLine" });
 
 const ListQuery = z.object({
   period: PeriodKey.optional(),
@@ -170,17 +131,6 @@ export const leaderboardEntryRoutes = [
   }),
 ];
 
-const ValueBody = z
-  .object({
-    rank: z.int().meta({ description: "Equal ones share a rank: 1-2-2-4" }),
-    value: z.string().meta({ description: "The value of the breakdown", example: "red" }),
-    players: z.int().meta({ description: "Players with a score under this value" }),
-    total: z.number().meta({ description: "Their scores added up" }),
-    average: z.number(),
-    best: z.number(),
-  })
-  .meta({ id: "LeaderboardValue" });
-
 /** Bytes of a ranked value in memory beside its text, about. */
 const VALUE_BYTES = 200;
 
@@ -232,14 +182,7 @@ export const leaderboardValueRoutes = [
     }),
     isRevalidated: true,
     headers: AGED,
-    response: pageBody(ValueBody).extend({
-      leaderboardKey: z.string(),
-      by: z.enum(VALUE_MEASURES),
-      period: WindowBody,
-      isFull: z.boolean().meta({
-        description: "Whether the period has as many values as it may have: scores under others do not count",
-      }),
-    }),
+    response: pageBody(ValueBody).extend(RankedBody.shape),
     outside: async (app, { projectId, params, query }) => {
       const { value, ageMs } = await rankedValues(app, projectId, params.leaderboardId, query);
       const { values, ...ranked } = value;

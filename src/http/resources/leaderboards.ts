@@ -22,38 +22,19 @@ import {
 } from "../../domain/leaderboards/leaderboards.ts";
 import { PAGE_LIMIT_DEFAULT, pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
 import { group, PATH_VALUES, Reply } from "../route.ts";
-import { deleted, Deleted, paged, pageReply, Person, Search } from "./bodies.ts";
+import { deleted, Deleted, paged, pageReply, Search } from "./bodies.ts";
 import {
+  BOARD,
+  WindowKey,
   openListsOf,
+  PeriodBody,
+  PlaceBody,
   PERIOD_ORDERS,
   readPeriods,
   readResults,
   REBUILD_LISTS_MAX,
   resetLeaderboard,
 } from "../../domain/leaderboards/periods/list.ts";
-
-export const EntryBody = z
-  .object({
-    rank: z.int(),
-    ...Person.shape,
-    avatarUrl: z.string().nullable(),
-    score: z.number(),
-    reachedAt: z.iso.datetime().meta({ description: "When this score was reached" }),
-    previousRank: z
-      .int()
-      .nullable()
-      .meta({ description: "The rank in the player's notice before this one; null before the first" }),
-    meta: z.record(z.string(), z.unknown()).optional(),
-    isMe: z.boolean().optional().meta({ description: "true on the line of the query's playerId" }),
-  })
-  .meta({ id: "LeaderboardEntry" });
-
-export const WindowBody = z.object({
-  key: z.string().meta({ example: "2026-W02" }),
-  startsAt: z.iso.datetime(),
-  endsAt: z.iso.datetime().nullable(),
-  status: z.enum(LIST_STATUSES),
-});
 
 /** A value of a breakdown. */
 export const BoardValue = z.string().max(BREAKDOWN_VALUE_MAX);
@@ -211,46 +192,6 @@ export const leaderboardRoutes = [
   }),
 ];
 
-const Key = z.string().min(1).max(64).meta({ example: "2026-W02" });
-const BOARD = "The value of the breakdown; empty without one";
-
-const RankedPlayerBody = Person.extend({
-  avatarUrl: z.string().nullable(),
-})
-  .nullable()
-  .meta({ description: "null for players who are banned, deleted or erased by now" });
-
-const PeriodBody = z
-  .object({
-    id: z.uuid(),
-    key: Key,
-    board: z.string().meta({ description: BOARD }),
-    status: z.enum(LIST_STATUSES),
-    startsAt: z.iso.datetime().nullable().meta({ description: "null: as old as the leaderboard" }),
-    endsAt: z.iso.datetime().nullable(),
-    closedAt: z.iso.datetime().nullable(),
-    participants: z.int(),
-    leader: z.object({ player: RankedPlayerBody, score: z.number() }).nullable(),
-  })
-  .meta({ id: "LeaderboardPeriod" });
-
-const PlaceBody = z
-  .object({
-    rank: z.int(),
-    player: RankedPlayerBody,
-    score: z.number(),
-    reachedAt: z.iso.datetime(),
-    prize: z
-      .object({
-        prize: z.int().meta({ description: "Which of the leaderboard's prizes, from 0" }),
-        status: z.enum(["GRANTED", "WAITING", "CANCELLED", "FAILED"]).meta({
-          description: "WAITING: to be claimed; CANCELLED: the player was suspended",
-        }),
-      })
-      .nullable(),
-  })
-  .meta({ id: "LeaderboardResult" });
-
 export const leaderboardPeriodRoutes = [
   readBoards.get("/leaderboards/{leaderboardId}/periods", "listLeaderboardPeriods", {
     summary: "List the periods of a leaderboard, newest first",
@@ -265,7 +206,7 @@ export const leaderboardPeriodRoutes = [
   readBoards.get("/leaderboards/{leaderboardId}/periods/{periodKey}/results", "listLeaderboardResults", {
     summary: "Read the final order of a closed period",
     description: "Before it is closed: 409 INVALID_STATE.",
-    params: z.object({ leaderboardId: PATH_VALUES.leaderboardId, periodKey: Key }),
+    params: z.object({ leaderboardId: PATH_VALUES.leaderboardId, periodKey: WindowKey }),
     query: PageQuery.extend({ board: BoardValue.default("").meta({ description: BOARD }) }),
     response: pageBody(PlaceBody).extend({ leaderboardKey: z.string(), period: PeriodBody }),
     run: async (work, { projectId, params, query }) => {

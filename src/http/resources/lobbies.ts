@@ -42,7 +42,8 @@ import {
 } from "../../domain/social/lobbies/create.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { refuseHostile } from "../../domain/kernel/hostile-json.ts";
-import { Flag, pageReply, Person, sortedBy } from "./bodies.ts";
+import { Flag, pageReply, sortedBy } from "./bodies.ts";
+import { Person } from "../../domain/kernel/events/shapes.ts";
 
 const ShownData = z.record(z.string(), z.unknown());
 const Team = z.int().nullable().meta({ description: "From 1" });

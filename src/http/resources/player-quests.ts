@@ -7,6 +7,7 @@ import {
   STEP_CODES_MAX,
   SUBMISSION_ORDERS,
   SUBMISSION_STATUSES,
+  SubmissionBody,
   submitPlayerStep,
   SubmittedBody,
 } from "../../domain/economy/quests/submissions.ts";
@@ -28,7 +29,7 @@ import {
 import { QUESTS_MAX } from "../../domain/evaluation/quests/quest.ts";
 import { QUEST_STATES } from "../../domain/evaluation/quests/row.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
-import { ByPlayer, causeOf, firstOf, Flag, ofPathPlayer, paged, pageReply, Person } from "./bodies.ts";
+import { ByPlayer, causeOf, firstOf, Flag, ofPathPlayer, paged, pageReply } from "./bodies.ts";
 import { manageQuests, PlayerQuestBody, readQuests, writeQuests } from "./quests.ts";
 
 const SubmissionAnswer = z
@@ -40,26 +41,6 @@ const SubmissionAnswer = z
     playerQuest: PlayerQuestBody,
   })
   .meta({ id: "QuestSubmissionAnswer" });
-
-const SubmissionBody = z
-  .object({
-    id: z.uuid(),
-    questKey: z.string(),
-    playerQuestId: z.uuid(),
-    cycleKey: z.string(),
-    stepKey: z.string(),
-    ...Person.shape,
-    evidenceType: z.enum(["TEXT", "URL"]).nullable(),
-    evidence: z.string().nullable().meta({ description: "As the player has written it: show it as text" }),
-    status: z.enum(SUBMISSION_STATUSES).meta({
-      description: "WITHDRAWN: the quest was over before anybody decided; CONFIRMED: it needed no review",
-    }),
-    submittedAt: z.iso.datetime(),
-    reviewedBy: z.string().nullable(),
-    reviewedAt: z.iso.datetime().nullable(),
-    note: z.string().nullable(),
-  })
-  .meta({ id: "QuestSubmission" });
 
 /** Enough for the most codes of 200 characters, as JSON. */
 const CODES_BODY_LIMIT = 4 * 1024 * 1024;

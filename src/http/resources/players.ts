@@ -41,11 +41,11 @@ import {
 import { XP_MAX } from "../../domain/evaluation/xp/xp.ts";
 import { Reply } from "../route.ts";
 import { PropertyPath, textList } from "./analytics-fields.ts";
-import { PlayerBadgeBody } from "./badges.ts";
+import { PlayerBadgeBody } from "../../domain/economy/badges/player-badges.ts";
 import { PlayerBoost } from "./boosts.ts";
 import { PlayerAdventureBody } from "./adventures.ts";
 import { PlayerQuestBody } from "./quests.ts";
-import { PlayerStreakBody } from "./streaks.ts";
+import { PlayerStreakBody } from "../../domain/economy/streaks/player-streaks.ts";
 import { causeOf, Deleted, deleted, Order, pageReply, Search, Span } from "./bodies.ts";
 import {
   ChangedPlayer,

@@ -29,13 +29,11 @@ import { group, Reply } from "../route.ts";
 import { invalid, notFound } from "../../domain/kernel/errors.ts";
 import { IsoTime } from "../../domain/kernel/iso-time.ts";
 import { parseDuration } from "../../domain/evaluation/language/operators.ts";
-import { JOB_STATUSES } from "../../domain/long-work/project-jobs.ts";
 import {
   changeTestClock,
+  ClockBody,
   type ClockChange,
-  DUE_NAMES,
   findSandbox,
-  HAPPENED_MAX,
   readTestClock,
   type TestClock,
 } from "../../domain/registries/clock/test-clock.ts";
@@ -89,30 +87,6 @@ const Change = z
   .refine((body) => Object.values(body).filter((value) => value !== undefined).length === 1, {
     message: "exactly one of advance, to and reset is needed",
   });
-
-const ClockBody = z.object({
-  sandboxProjectId: z.uuid(),
-  now: z.iso.datetime().meta({ description: "The time of the sandbox; it goes on from there" }),
-  serverNow: z.iso.datetime(),
-  aheadSeconds: z.int(),
-  lastAdvance: z
-    .object({
-      jobId: z.uuid(),
-      status: z.enum(JOB_STATUSES),
-      error: z.string().nullable(),
-      startedAt: z.iso.datetime(),
-      finishedAt: z.iso.datetime().nullable(),
-      happened: z.object({
-        counts: countsOf(DUE_NAMES).meta({ description: "How much of each kind fell due on the way" }),
-        first: z
-          .array(z.object({ at: z.iso.datetime(), what: z.enum(DUE_NAMES), count: z.int() }))
-          .meta({ description: `The first ${HAPPENED_MAX}, in their order` }),
-        isCut: z.boolean(),
-      }),
-    })
-    .nullable()
-    .meta({ description: "The latest advance, until a day after its end" }),
-});
 
 const clocks = group({ tag: "Projects", project: "path", response: ClockBody });
 

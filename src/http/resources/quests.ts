@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { questShape } from "../../domain/evaluation/quests/quest.ts";
-import { QUEST_STATES, STORED_STATES } from "../../domain/evaluation/quests/row.ts";
+import { QUEST_STATES } from "../../domain/evaluation/quests/row.ts";
 import { EVIDENCE_MODES, ShownQuestStep } from "../../domain/evaluation/quests/step.ts";
 import { STEP_STATES } from "../../domain/evaluation/quests/compile.ts";
 import { RewardBundle } from "../../domain/evaluation/rewards/bundle.ts";
@@ -9,15 +9,17 @@ import { type AnyRoute, group } from "../route.ts";
 import { getDefinition } from "../../domain/economy/definitions/definitions.ts";
 import { questKind, questList } from "../../domain/economy/quests/kind.ts";
 import {
+  CycleState,
   listParticipants,
   PARTICIPANT_ORDERS,
+  ParticipantBody,
   readQuestStats,
 } from "../../domain/economy/quests/player-quests.ts";
 import { publishDraft, showDraft } from "../../domain/economy/definitions/drafts.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
 import { orderQuestBackfill } from "../../domain/rules/insight/recount-players.ts";
 import { draftFields, draftRoutes } from "./definitions.ts";
-import { ByPlayer, paged, pageReply, Person } from "./bodies.ts";
+import { ByPlayer, paged, pageReply } from "./bodies.ts";
 
 const common = group({ tag: "Quests", project: "caller" });
 
@@ -163,22 +165,7 @@ export const PlayerQuestBody = z
     },
   });
 
-const State = z.enum(STORED_STATES).meta({
-  description: "RESET: it was put back, and may be started again in its cycle",
-});
 const cycleKey = z.string().min(1).max(64).optional().meta({ description: "Default: all cycles" });
-
-const ParticipantBody = Person.extend({
-  id: z.uuid(),
-  questVersion: z.int(),
-  cycleKey: z.string(),
-  state: State,
-  percent: z.int(),
-  stepsDone: z.array(z.string()).meta({ description: "Keys of the steps that are done" }),
-  startedAt: z.iso.datetime(),
-  completedAt: z.iso.datetime().nullable(),
-  claimedAt: z.iso.datetime().nullable(),
-}).meta({ id: "QuestParticipant" });
 
 const StatsBody = z
   .object({
@@ -269,7 +256,7 @@ export const questRoutes: readonly AnyRoute[] = [
     summary: "List the players of a quest",
     description: "Those who have started it, one item for each cycle.",
     ...paged(ParticipantBody, PARTICIPANT_ORDERS, {
-      state: State.optional(),
+      state: CycleState.optional(),
       cycleKey,
       playerId: ByPlayer,
     }),

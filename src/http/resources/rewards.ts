@@ -9,11 +9,13 @@ import {
   grantByHand,
   purchaseReward,
   readStock,
+  RewardStock,
 } from "../../domain/economy/rewards/catalogue.ts";
 import {
   GRANT_STATUSES,
   listPlayerRewards,
   PLAYER_REWARD_ORDERS,
+  PlayerRewardBody,
 } from "../../domain/economy/rewards/player-rewards.ts";
 import { isEmptyBundle, RewardBundle } from "../../domain/evaluation/rewards/bundle.ts";
 import { BULK_PLAYERS_MAX, startBulkGrant } from "../../domain/economy/rewards/references.ts";
@@ -27,29 +29,6 @@ const QUANTITY_MAX = 100;
 const CODE_LENGTH_MAX = 200;
 /** Enough for 10,000 codes of 200 characters, as JSON. */
 const CODES_BODY_LIMIT = 5 * 1024 * 1024;
-
-const PlayerRewardBody = z
-  .object({
-    id: z.uuid(),
-    playerId: z.uuid(),
-    rewardKey: z.string(),
-    name: z.string().nullable(),
-    kind: z.enum(["BUNDLE", "PRIZE"]),
-    quantity: z.int(),
-    status: z.enum(GRANT_STATUSES).meta({
-      description:
-        "PENDING waits to be claimed; GRANTED was given at once; FULFILLED is a prize that was handed over",
-    }),
-    contents: z
-      .record(z.string(), z.unknown())
-      .meta({ description: "Contents of a bundle, for the quantity" }),
-    code: z.string().nullable(),
-    cause: z.record(z.string(), z.unknown()),
-    expiresAt: z.iso.datetime().nullable().meta({ description: "Until when it can be claimed" }),
-    createdAt: z.iso.datetime(),
-    updatedAt: z.iso.datetime(),
-  })
-  .meta({ id: "PlayerReward" });
 
 const Order = z.strictObject({
   playerId: PlayerRef,
@@ -102,14 +81,7 @@ export const rewardRoutes = [
   read.get("/rewards/{rewardId}/stock", "getRewardStock", {
     access: { scope: "config:read", roles: EVERY_ROLE },
     summary: "Get the remaining stock of a reward",
-    response: z
-      .object({
-        stock: z.int().nullable().meta({ description: "Null: without limit" }),
-        given: z.int().nullable().meta({ description: "Of the stock" }),
-        left: z.int().nullable(),
-        freeCodes: z.int().nullable().meta({ description: "Of a prize with codes" }),
-      })
-      .meta({ id: "RewardStock" }),
+    response: RewardStock,
     run: (work, { projectId, params }) => readStock(work, projectId, params.rewardId),
   }),
   read.get("/players/{playerId}/rewards", "listPlayerRewards", {

@@ -7,11 +7,13 @@ import {
   REVIEW_DECISIONS,
   REVIEW_ORDERS,
   REVIEW_STATUSES,
+  ScoreReviewBody,
 } from "../../domain/leaderboards/reviews.ts";
 import { PATH_VALUES, Reply } from "../route.ts";
 import {
   type BatchScore,
   finishScore,
+  ScoreChange,
   type ScoreLeft,
   SCORES_MAX,
   submitPlayerScore,
@@ -30,36 +32,10 @@ import { ByPlayer, paged, pageReply } from "./bodies.ts";
 
 const write = boards.with({ access: { scope: "leaderboards:write", roles: ADMINS } });
 
-const ScoreReviewBody = z
-  .object({
-    id: z.uuid(),
-    leaderboardId: z.uuid(),
-    leaderboardKey: z.string(),
-    playerId: z.uuid(),
-    externalUserId: z.string(),
-    score: z.number(),
-    violation: z.string().meta({ description: "The bound that the score broke" }),
-    meta: z.record(z.string(), z.unknown()).nullable(),
-    occurredAt: z.iso.datetime(),
-    status: z.enum(REVIEW_STATUSES),
-    submittedAt: z.iso.datetime(),
-    reviewedBy: z.string().nullable(),
-    reviewedAt: z.iso.datetime().nullable(),
-  })
-  .meta({ id: "ScoreReview" });
-
-const change = {
-  accepted: z.boolean(),
-  improved: z.boolean(),
-  score: z.number().nullable().meta({ description: "The player's score now" }),
-  held: z.boolean().meta({ description: "Out of bounds: it waits for a review and nothing has changed" }),
-  reviewId: z.uuid().nullable(),
-};
-
 const BatchScoreBody = z
   .object({
     playerId: z.uuid().nullable(),
-    ...change,
+    ...ScoreChange.shape,
   })
   .partial()
   .extend({
@@ -96,7 +72,7 @@ export const scoreRoutes = [
       occurredAt: "2026-01-31T12:00:00Z",
     },
     response: z.object({
-      ...change,
+      ...ScoreChange.shape,
       rank: z
         .int()
         .nullable()

@@ -5,13 +5,16 @@ import {
   changeMembers,
   listMembers,
   listPlayerSegments,
+  Member,
   MEMBER_ORDERS,
   MEMBERS_CHANGED_MAX,
+  MembersChanged,
+  PlayerSegment,
 } from "../../domain/economy/segments/members.ts";
-import { PREVIEW_PLAYERS_MAX, previewSegment } from "../../domain/economy/segments/pages.ts";
+import { PREVIEW_PLAYERS_MAX, previewSegment, SegmentPreview } from "../../domain/economy/segments/pages.ts";
 import { SegmentConditions } from "../../domain/evaluation/segments/membership.ts";
 import { type RouteContext, group } from "../route.ts";
-import { ByPlayer, Moment, paged, pageReply, Person } from "./bodies.ts";
+import { ByPlayer, Moment, paged, pageReply } from "./bodies.ts";
 
 const common = group({ tag: "Segments", project: "caller" });
 const read = common.with({ access: { scope: "players:read", roles: EVERY_ROLE } });
@@ -24,14 +27,6 @@ const Members = z.strictObject({
     .max(MEMBERS_CHANGED_MAX)
     .meta({ description: "Each the player's UUID, or ext: and the externalUserId", example: ["ext:ada"] }),
 });
-
-const MembersChanged = z
-  .object({
-    changed: z.int(),
-    unchanged: z.int().meta({ description: "Players who were in it, or out of it, before" }),
-    unknown: z.array(z.string()).meta({ description: "Those of playerIds that are no players" }),
-  })
-  .meta({ id: "MembersChanged" });
 
 const changing = write.with({
   body: Members,
@@ -54,15 +49,7 @@ export const segmentRoutes = [
     description: `Looks at the ${PREVIEW_PLAYERS_MAX} newest players and changes nothing.`,
     body: z.strictObject({ definition: SegmentConditions }),
     example: { definition: { all: [{ type: "player_property", field: "level", op: "gte", value: 10 }] } },
-    response: z
-      .object({
-        count: z.int().meta({ description: "Of the players that were evaluated" }),
-        sample: z.array(z.object({ playerId: z.uuid(), externalUserId: z.string() })),
-        evaluated: z.int(),
-        isComplete: z.boolean().meta({ description: "Whether all players were evaluated" }),
-        warnings: z.array(z.string()),
-      })
-      .meta({ id: "SegmentPreview" }),
+    response: SegmentPreview,
     run: (work, { projectId, body }) => previewSegment(work, projectId, body.definition),
   }),
   read.get("/segments/{segmentId}/members", "listSegmentMembers", {
@@ -70,7 +57,7 @@ export const segmentRoutes = [
     description:
       "With `at`, those of a past moment, up to 400 days ago: who had entered by then and not left, by the " +
       "times of the events that had them enter and leave. A merged player stands for both.",
-    ...paged(Person.extend({ enteredAt: z.iso.datetime() }).meta({ id: "SegmentMember" }), MEMBER_ORDERS, {
+    ...paged(Member, MEMBER_ORDERS, {
       playerId: ByPlayer,
       at: Moment.optional().meta({
         description: "Who was in it at this moment; default: who is in it now",
@@ -91,17 +78,7 @@ export const segmentRoutes = [
     summary: "List the segments a player is in",
     params: z.object({ playerId: z.string() }),
     response: z.object({
-      data: z.array(
-        z
-          .object({
-            segmentKey: z.string(),
-            segmentId: z.uuid(),
-            name: z.string(),
-            kind: z.enum(["STATIC", "DYNAMIC"]),
-            enteredAt: z.iso.datetime(),
-          })
-          .meta({ id: "PlayerSegment" }),
-      ),
+      data: z.array(PlayerSegment),
     }),
     run: async (work, { projectId, params }) => ({
       data: await listPlayerSegments(work, projectId, params.playerId),

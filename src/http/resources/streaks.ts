@@ -5,74 +5,12 @@ import {
   listStreaks,
   repairStreak,
   resetStreak,
-  RUN_ENDS,
-  STREAK_STATUSES,
+  HistoryBody,
+  PlayerStreakBody,
   streakHistory,
 } from "../../domain/economy/streaks/player-streaks.ts";
 import { FREEZES_MAX } from "../../domain/evaluation/streaks/streak.ts";
 import { causeOf, ofPathPlayer, onPlayers } from "./bodies.ts";
-
-export const PlayerStreakBody = z
-  .object({
-    streakKey: z.string(),
-    name: z.string(),
-    current: z.int().meta({ description: "Periods, or events of a CONSECUTIVE streak, in a row" }),
-    longest: z.int(),
-    status: z
-      .enum(STREAK_STATUSES)
-      .meta({ description: "AT_RISK: the last 4 hours of a day, 24 of a week, 72 of a month are left" }),
-    doneThisPeriod: z.boolean(),
-    periodProgress: z.array(z.object({ value: z.number(), target: z.number() })).meta({
-      description: "Progress of the current period, for each part of `qualify`; stops once done",
-    }),
-    deadlineAt: z.iso.datetime().nullable().meta({ description: "When the run ends unless it is extended" }),
-    freezes: z.int(),
-    maxFreezes: z.int(),
-    startedOn: z.iso.date().nullable(),
-    lastPeriod: z.string().nullable(),
-    frozenPeriods: z.array(z.string()).meta({
-      description: "Periods of the current run that a freeze, a repair or a day off has kept: the newest 100",
-    }),
-    repairableUntil: z.iso.datetime().nullable(),
-    lostLength: z.int().nullable().meta({ description: "Of the run that was lost" }),
-  })
-  .meta({
-    id: "PlayerStreak",
-    example: {
-      streakKey: "daily-lesson",
-      name: "Daily lesson",
-      current: 12,
-      longest: 30,
-      status: "ACTIVE",
-      doneThisPeriod: true,
-      periodProgress: [{ value: 1, target: 1 }],
-      deadlineAt: "2026-01-14T00:00:00.000Z",
-      freezes: 1,
-      maxFreezes: 2,
-      startedOn: "2026-01-01",
-      lastPeriod: "2026-01-12",
-      frozenPeriods: [],
-      repairableUntil: null,
-      lostLength: null,
-    },
-  });
-
-const HistoryBody = z.object({
-  data: z
-    .array(z.object({ period: z.string(), done: z.boolean(), frozen: z.boolean() }))
-    .meta({ description: "Every period from `from` to `to`, oldest first; none of a CONSECUTIVE streak" }),
-  runs: z
-    .array(
-      z.object({
-        startedOn: z.iso.date(),
-        endedOn: z.iso.date().nullable().meta({ description: "Null for the current run" }),
-        length: z.int(),
-        frozenPeriods: z.array(z.string()),
-        endedBy: z.enum(RUN_ENDS).nullable(),
-      }),
-    )
-    .meta({ description: "Newest first" }),
-});
 
 const { read, write: writing } = onPlayers("Streaks");
 const write = writing.with({ response: PlayerStreakBody, sharing: ofPathPlayer });

@@ -20,7 +20,7 @@ import { conflict, notFound } from "../../kernel/errors.ts";
 import { nextSlice } from "../../kernel/slices.ts";
 import type { Work } from "../../kernel/work.ts";
 import { Player } from "../../players/player.ts";
-import { changePlayer } from "../../progression/change.ts";
+import { changePlayer, type PlayerKey } from "../../progression/change.ts";
 import { sql } from "kysely";
 import {
   dueIn,
@@ -106,12 +106,10 @@ export const readPlayersGoals = async (
   return goals;
 };
 
-type Ref = { projectId: string; id: string };
-
 /** Changes an adventure of a player after settling what is over. */
 const changeAdventure = async (
   work: Work,
-  player: Ref,
+  player: PlayerKey,
   adventureRef: string,
   change: (turn: PlanTurn, adventure: CompiledAdventure, key: string) => void,
 ): Promise<PlayerAdventure> => {
@@ -128,7 +126,7 @@ const changeAdventure = async (
 /** Makes a player join. @throws DomainError NOT_FOUND; CONFLICT: ADVENTURE_NOT_AVAILABLE, PLAYER_INACTIVE */
 export const joinPlayerAdventure = (
   work: Work,
-  player: Ref,
+  player: PlayerKey,
   adventureRef: string,
 ): Promise<PlayerAdventure> =>
   changeAdventure(work, player, adventureRef, (turn, adventure) => refuse(joinNow(turn, adventure)));
@@ -148,7 +146,7 @@ const refuseLate = ({ event }: PlanTurn, { claimMs }: CompiledAdventure): void =
  */
 export const claimPlayerAdventure = (
   work: Work,
-  player: Ref,
+  player: PlayerKey,
   adventureRef: string,
 ): Promise<PlayerAdventure> =>
   changeAdventure(work, player, adventureRef, (turn, adventure) => {
@@ -166,7 +164,7 @@ export const claimPlayerAdventure = (
  */
 export const claimPlayerTier = (
   work: Work,
-  player: Ref,
+  player: PlayerKey,
   { adventureRef, tier: number, track }: { adventureRef: string; tier: number; track: Track },
 ): Promise<PlayerAdventure> =>
   changeAdventure(work, player, adventureRef, (turn, adventure) => {
@@ -209,7 +207,7 @@ const pay = (turn: PlanTurn, { key: adventureKey, definition }: CompiledAdventur
  */
 export const givePlayerPremium = (
   work: Work,
-  player: Ref,
+  player: PlayerKey,
   { adventureRef, isGranted }: { adventureRef: string; isGranted: boolean },
 ): Promise<PlayerAdventure> =>
   changeAdventure(work, player, adventureRef, (turn, adventure, key) => {

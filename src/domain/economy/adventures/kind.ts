@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import { type Definition, definitionKind } from "../definitions/definitions.ts";
 import { DOCUMENT, DRAFT_ORDERS, type DraftList, draftOf } from "../definitions/drafts.ts";
 import { checkNamed, isActiveKey, namesOfAudience, type Reference } from "../definitions/references.ts";
-import { checkCircle, readGoals } from "../quests/circles.ts";
+import { checkCircle, questsIn, readGoals } from "../quests/circles.ts";
 import { checkBundles } from "../rewards/references.ts";
 import {
   Adventure,
@@ -65,11 +65,7 @@ const namesOf = ({ audience, items, premiumPrice: price }: Adventure): Reference
 /** Refuses unknown names, what cannot end, and quests and adventures that wait for one another. */
 const check = async (work: Work, projectId: string, adventure: Adventure): Promise<void> => {
   const goals = await readGoals(work, projectId);
-  const quests = new Map(
-    goals.flatMap(({ kind, definition }) =>
-      kind === "quest" ? [[definition.key, definition] as const] : [],
-    ),
-  );
+  const quests = questsIn(goals);
   await checkNamed(namesOf(adventure), (name) =>
     name.kind === "quest" ? quests.has(name.key) : isActiveKey(work, projectId, name),
   );

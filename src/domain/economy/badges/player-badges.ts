@@ -1,4 +1,5 @@
 import { type RawBuilder, sql } from "kysely";
+import { z } from "zod";
 import { isoOf } from "../../kernel/iso-time.ts";
 import { readCounted, type Work } from "../../kernel/work.ts";
 import { readDefinition } from "../definitions/definitions.ts";
@@ -18,50 +19,47 @@ import {
   progressBadge,
   revokeBadge,
 } from "../../evaluation/badges/award.ts";
-import type { Badge } from "../../evaluation/badges/badge.ts";
+import { type Badge, RARITIES } from "../../evaluation/badges/badge.ts";
 import { earnedByPercent, rarityAlong } from "./rarity.ts";
 
-/** A badge as one player has it. Times are ISO 8601. */
-export type PlayerBadge = {
-  badgeKey: string;
-  badgeId: string;
-  name: string;
-  description: string | null;
-  iconUrl: string | null;
-  category: string | null;
-  rarity: Badge["rarity"];
-  points: number;
-  secret: boolean;
-  /** 0: not held. */
-  tier: number;
-  tierName: string | null;
-  maxTier: number;
-  progress: number;
-  /** Threshold of the next tier that has one. */
-  nextThreshold: number | null;
-  /** Progress towards `nextThreshold`, rounded down; 100 when every tier is held. */
-  percent: number;
-  timesAwarded: number;
-  serialNo: number | null;
-  firstEarnedAt: string | null;
-  lastEarnedAt: string | null;
-  revokedAt: string | null;
-  /** Null when there are too many players to count. */
-  earnedByPercent: number | null;
-};
+/** A badge as one player has it. */
+export const PlayerBadgeBody = z
+  .object({
+    badgeKey: z.string(),
+    badgeId: z.uuid(),
+    name: z.string(),
+    description: z.string().nullable(),
+    iconUrl: z.string().nullable().meta({ description: "Of the tier that is held, else of the badge" }),
+    category: z.string().nullable(),
+    rarity: z.enum(RARITIES),
+    points: z.int(),
+    secret: z.boolean().meta({ description: "Hidden from players who do not hold it" }),
+    tier: z.int().meta({ description: "0: not held" }),
+    tierName: z.string().nullable(),
+    maxTier: z.int(),
+    progress: z.number(),
+    nextThreshold: z.number().nullable().meta({ description: "Of the next tier that has one" }),
+    percent: z.int().meta({ description: "Of the way to nextThreshold; 100 where every tier is held" }),
+    timesAwarded: z.int(),
+    serialNo: z.int().nullable().meta({ description: "Of a limited edition" }),
+    firstEarnedAt: z.iso.datetime().nullable(),
+    lastEarnedAt: z.iso.datetime().nullable(),
+    revokedAt: z.iso
+      .datetime()
+      .nullable()
+      .meta({ description: "When it was taken away, where it has not come back" }),
+    earnedByPercent: z.number().nullable().meta({
+      description: "Of ACTIVE players. Up to an hour old above 1,000 players; null above 100,000",
+    }),
+  })
+  .meta({ id: "PlayerBadge" });
+export type PlayerBadge = z.output<typeof PlayerBadgeBody>;
 
-type Row = {
-  id: string;
-  definition: Badge;
-  tier: number | null;
-  progress: number | null;
-  times_awarded: number | null;
-  serial_no: number | null;
-  first_earned_at: Date | string | null;
-  last_earned_at: Date | string | null;
-  revoked_at: Date | string | null;
-  total: number;
-};
+type Row = Pick<PlayerBadge, "tier" | "progress" | "timesAwarded" | "serialNo"> &
+  Record<"firstEarnedAt" | "lastEarnedAt" | "revokedAt", Date | string | null> & {
+    id: string;
+    definition: Badge;
+  };
 
 const progressOf = ({ tiers }: Badge, tier: number, progress: number) => {
   if (tier >= tiers.length) return { nextThreshold: null, percent: 100 };
@@ -70,8 +68,8 @@ const progressOf = ({ tiers }: Badge, tier: number, progress: number) => {
   return { nextThreshold: next, percent: Math.min(100, Math.floor((progress / next) * 100)) };
 };
 
-/** Returns the definition's view of the badge for a player who holds `tier`. */
-const describe = ({ id: badgeId, definition: badge }: Row, tier: number) => {
+/** Returns the definition's view of the badge for a player who holds the tier of the row. */
+const describe = ({ id: badgeId, definition: badge, tier }: Row) => {
   const held = tier === 0 ? undefined : badge.tiers[tier - 1];
   return {
     badgeKey: badge.key,
@@ -90,18 +88,17 @@ const describe = ({ id: badgeId, definition: badge }: Row, tier: number) => {
 };
 
 const show = (row: Row, percents: ReadonlyMap<string, number>): PlayerBadge => {
-  const { key } = row.definition;
-  const [tier, progress] = [row.tier ?? 0, row.progress ?? 0];
+  const { definition, tier, progress, timesAwarded, serialNo } = row;
   return {
-    ...describe(row, tier),
+    ...describe(row),
     progress,
-    ...progressOf(row.definition, tier, progress),
-    timesAwarded: row.times_awarded ?? 0,
-    serialNo: row.serial_no,
-    firstEarnedAt: isoOf(row.first_earned_at),
-    lastEarnedAt: isoOf(row.last_earned_at),
-    revokedAt: isoOf(row.revoked_at),
-    earnedByPercent: percents.get(key) ?? null,
+    ...progressOf(definition, tier, progress),
+    timesAwarded,
+    serialNo,
+    firstEarnedAt: isoOf(row.firstEarnedAt),
+    lastEarnedAt: isoOf(row.lastEarnedAt),
+    revokedAt: isoOf(row.revokedAt),
+    earnedByPercent: percents.get(definition.key) ?? null,
   };
 };
 
@@ -115,13 +112,14 @@ const STATES: Readonly<Record<BadgeState, RawBuilder<unknown>>> = {
   ALL: sql`(d.status = 'ACTIVE' or b.tier > 0)`,
 };
 
-const select = (
-  { projectId, id }: PlayerKey,
-  where: RawBuilder<unknown>,
-  rest: RawBuilder<unknown>,
-) => sql<Row>`
-  select d.id, d.definition, b.tier, b.progress, b.times_awarded, b.serial_no, b.first_earned_at,
-    b.last_earned_at, b.revoked_at, count(*) over () as total
+const COLUMNS = sql`d.id, d.definition, coalesce(b.tier, 0) as tier, coalesce(b.progress, 0) as progress,
+  coalesce(b.times_awarded, 0) as "timesAwarded", b.serial_no as "serialNo",
+  b.first_earned_at as "firstEarnedAt", b.last_earned_at as "lastEarnedAt", b.revoked_at as "revokedAt"`;
+
+const select = ({ projectId, id }: PlayerKey, where: RawBuilder<unknown>, rest: RawBuilder<unknown>) => sql<
+  Row & { total: number }
+>`
+  select ${COLUMNS}, count(*) over () as total
   from definitions d left join player_badges b
     on b.project_id = d.project_id and b.player_id = ${id} and b.badge_key = d.key
   where d.project_id = ${projectId} and d.kind = 'badge' and ${where} ${rest}`;
@@ -187,8 +185,7 @@ const getPlayerBadge = together({
     const { projectId } = refs[0]!.player;
     const asked = JSON.stringify(refs.map(({ player, key }, n) => ({ n, p: player.id, k: key })));
     const { rows } = await sql<Row & { n: number }>`
-      select r.n, d.id, d.definition, b.tier, b.progress, b.times_awarded, b.serial_no, b.first_earned_at,
-        b.last_earned_at, b.revoked_at, 1 as total
+      select r.n, ${COLUMNS}
       from json_to_recordset(${asked}::json) as r(n int, p uuid, k text)
       join definitions d on d.project_id = ${projectId} and d.kind = 'badge' and d.key = r.k
       left join player_badges b

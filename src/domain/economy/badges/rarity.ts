@@ -1,4 +1,6 @@
 import { sql } from "kysely";
+import { z } from "zod";
+import { Person } from "../../kernel/events/shapes.ts";
 import { getDefinition } from "../definitions/definitions.ts";
 import { createSizedCache } from "../../kernel/caches.ts";
 import { type RowOf, shownRow } from "../../kernel/json.ts";
@@ -138,17 +140,15 @@ export const rarityAlong = (
   return { parts, read };
 };
 
-/** A player who holds a badge. Times are ISO 8601. */
-type BadgeHolder = {
-  playerId: string;
-  externalUserId: string;
-  displayName: string | null;
-  tier: number;
-  timesAwarded: number;
-  serialNo: number | null;
-  firstEarnedAt: string;
-  lastEarnedAt: string;
-};
+/** A player who holds a badge. */
+export const Holder = Person.extend({
+  tier: z.int(),
+  timesAwarded: z.int(),
+  serialNo: z.int().nullable(),
+  firstEarnedAt: z.iso.datetime(),
+  lastEarnedAt: z.iso.datetime(),
+}).meta({ id: "BadgeHolder" });
+type BadgeHolder = z.output<typeof Holder>;
 
 /** Orders of the list. */
 export const HOLDER_ORDERS = { by: { tier: sql`h.tier` }, usual: "desc" } as const;

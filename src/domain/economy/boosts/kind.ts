@@ -20,7 +20,7 @@ import { stateOfPlayer } from "../../progression/load.ts";
 import { loadStates } from "../../progression/load-states.ts";
 import { boosts, segments } from "../../progression/parts/part.ts";
 import { projectPlans, readPlan } from "../../progression/plan.ts";
-import type { PlayerState } from "../../evaluation/player-state.ts";
+import { checkActive, type PlayerState } from "../../evaluation/player-state.ts";
 import type { ProjectPlan } from "../../evaluation/project-plan.ts";
 import type { Turn } from "../../evaluation/turn.ts";
 
@@ -52,8 +52,7 @@ export const shownBoosts = (state: PlayerState, plan: ProjectPlan, at: number): 
  */
 export const boostPlayer = async (work: Work, player: PlayerKey, boost: NewBoost): Promise<BoostView> => {
   const { value } = await changePlayer(work, player, (turn) => {
-    const { status } = turn.player;
-    if (status !== "ACTIVE") throw conflict("PLAYER_INACTIVE", `the player is ${status}`);
+    checkActive(turn.player);
     checkTarget(turn, boost.applies);
     const started = startBoost(turn, boost).boost;
     if (!started) throw conflict("BOOST_LIMIT", `a player may have at most ${BOOSTS_MAX} boosts`);

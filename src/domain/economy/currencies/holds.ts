@@ -1,4 +1,5 @@
 import { sql } from "kysely";
+import { z } from "zod";
 import { type LedgerEntryView, showEntry } from "../ledger/entries.ts";
 import {
   adjustCurrency,
@@ -11,6 +12,7 @@ import {
   touch,
   untouched,
 } from "../../evaluation/currencies/adjust.ts";
+import { checkActive } from "../../evaluation/player-state.ts";
 import type { PlanTurn, ProjectPlan } from "../../evaluation/project-plan.ts";
 import type { Turn } from "../../evaluation/turn.ts";
 import { conflict, invalid, notFound } from "../../kernel/errors.ts";
@@ -33,17 +35,20 @@ const EXPIRING_MAX = 10;
 export const LOTS_MAX = 1_000;
 
 /** A balance as the API shows it, as of now. */
-type BalanceView = {
-  currencyKey: string;
-  balance: number;
-  /** `balance - held`. */
-  available: number;
-  held: number;
-  lifetimeEarned: number;
-  lifetimeSpent: number;
-  /** The next amounts to expire, earliest first. */
-  expiring: { amount: number; at: string }[];
-};
+export const Balance = z
+  .object({
+    currencyKey: z.string(),
+    balance: z.int(),
+    available: z.int().meta({ description: "balance - held" }),
+    held: z.int(),
+    lifetimeEarned: z.int(),
+    lifetimeSpent: z.int(),
+    expiring: z
+      .array(z.object({ amount: z.int(), at: z.iso.datetime() }))
+      .meta({ description: "The next lots to expire, up to 10" }),
+  })
+  .meta({ id: "Balance" });
+type BalanceView = z.output<typeof Balance>;
 
 /** Returns a player's balance. @throws Error for a currency that is neither the project's nor the player's */
 const showBalance = (purse: BalanceContext, currencyKey: string): BalanceView => {
@@ -94,9 +99,7 @@ export const changeBalance = async (
   { expiresAt, reference, ...change }: BalanceChange,
 ): Promise<{ balance: BalanceView; ledgerEntry: LedgerEntryView }> => {
   const shown = (turn: PlanTurn, key: string) => {
-    const { status } = turn.player;
-    if (change.amount > 0 && status !== "ACTIVE")
-      throw conflict("PLAYER_INACTIVE", `the player is ${status}`);
+    if (change.amount > 0) checkActive(turn.player);
     if (expiresAt) checkLots(turn, change.currencyKey, expiresAt.getTime());
     const more = {
       ...(reference === undefined ? {} : { reference }),
@@ -138,21 +141,23 @@ export const HOLD_SECONDS_MAX = 86_400;
 /** Maximum number of one player's unsettled holds. */
 export const HOLDS_MAX = 100;
 
-export const HOLD_STATUSES = ["HELD", "CAPTURED", "RELEASED", "EXPIRED"] as const;
+const HOLD_STATUSES = ["HELD", "CAPTURED", "RELEASED", "EXPIRED"] as const;
 
 /** An amount that is reserved until it is captured (spent), released or expires. */
-type HoldView = {
-  id: string;
-  currencyKey: string;
-  amount: number;
-  /** The captured amount; null until captured. */
-  captured: number | null;
-  status: (typeof HOLD_STATUSES)[number];
-  reference: string | null;
-  expiresAt: string;
-  createdAt: string;
-  settledAt: string | null;
-};
+export const Hold = z
+  .object({
+    id: z.uuid(),
+    currencyKey: z.string(),
+    amount: z.int(),
+    captured: z.int().nullable().meta({ description: "The captured amount; null until captured" }),
+    status: z.enum(HOLD_STATUSES),
+    reference: z.string().nullable(),
+    expiresAt: z.iso.datetime(),
+    createdAt: z.iso.datetime(),
+    settledAt: z.iso.datetime().nullable(),
+  })
+  .meta({ id: "Hold" });
+type HoldView = z.output<typeof Hold>;
 
 type Row = RowOf<HoldView> & { playerId: string };
 

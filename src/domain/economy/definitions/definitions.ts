@@ -11,6 +11,7 @@ import type { Json } from "../../kernel/events/events.ts";
 import { isId, newId } from "../../kernel/ids.ts";
 import { DEFINITION_MAX_BYTES } from "../../kernel/limits.ts";
 import { boundBytes } from "../../kernel/hostile-json.ts";
+import type { RowOf } from "../../kernel/json.ts";
 import {
   entityOrder,
   offsetOf,
@@ -209,7 +210,7 @@ type ShownVersion = {
 };
 
 type Owner = Pick<Definition, "id" | "projectId" | "kind" | "version">;
-type Row = { version: number; definition: Json; published_at: Date };
+type Row = Omit<RowOf<ShownVersion>, "isPublished"> & { total: number };
 
 /** Orders of the list. */
 export const VERSION_ORDERS = { by: { version: sql`version` }, usual: "desc" } as const;
@@ -222,15 +223,15 @@ export const listVersions = async (
 ): Promise<{ versions: ShownVersion[]; total: number }> => {
   const { rows, total } = await readCounted(
     work,
-    (rest) => sql<Row & { total: number }>`
-      select version, definition, published_at, count(*) over () as total from definition_versions
+    (rest) => sql<Row>`
+      select version, definition, published_at as "publishedAt", count(*) over () as total from definition_versions
       where project_id = ${projectId} and definition_id = ${id} ${rest}`,
     sql`order by ${orderBy(VERSION_ORDERS, query, sql`version`)} limit ${query.limit} offset ${offsetOf(query)}`,
   );
-  const versions = rows.map(({ version, definition, published_at }) => ({
+  const versions = rows.map(({ version, definition, publishedAt }) => ({
     version,
     definition: shownTo(work.by?.caller, kind, definition),
-    publishedAt: published_at.toISOString(),
+    publishedAt: publishedAt.toISOString(),
     isPublished: version === current,
   }));
   return { versions, total };
@@ -283,22 +284,35 @@ const addDefinition = async <D extends Defined>(
   kind: DefinitionKind<D>,
   { definition, createdBy }: { definition: D; createdBy: string },
 ): Promise<Definition> => {
-  const { em, now } = work;
-  const { key, name } = definition;
   checkSize(kind.kind, definition);
-  if ((await em.count(Definition, { projectId, kind: kind.kind, key })) > 0) throw keyTaken(key);
+  await refuseTaken(work, { projectId, kind: kind.kind, key: definition.key });
   await checkRoom(work, projectId, kind);
   await kind.check?.(work, projectId, definition, undefined);
+  const made = { projectId, kind: kind.kind, definition, createdBy, status: "ACTIVE", version: 1 } as const;
+  return insertDefinition(work, made);
+};
+
+/** @throws DomainError CONFLICT KEY_TAKEN */
+export const refuseTaken = async (
+  { em }: Work,
+  where: { projectId: string; kind: string; key: string },
+): Promise<void> => {
+  if ((await em.count(Definition, where)) > 0) throw keyTaken(where.key);
+};
+
+type NewDefinition = Pick<Definition, "projectId" | "kind" | "createdBy" | "status" | "version"> & {
+  definition: Defined;
+};
+
+/** @throws DomainError CONFLICT KEY_TAKEN where another transaction has just taken the key */
+export const insertDefinition = async ({ em, now }: Work, given: NewDefinition): Promise<Definition> => {
+  const { key, name } = given.definition;
   const created = em.create(Definition, {
     id: newId(),
-    projectId,
-    kind: kind.kind,
     key,
     name,
-    definition,
-    status: "ACTIVE",
-    version: 1,
-    createdBy,
+    draftVersion: 1,
+    ...given,
     createdAt: now,
     updatedAt: now,
   });
@@ -334,16 +348,21 @@ export const refuseFull = <D extends Defined>(
   );
 };
 
-/** `ref`: the UUID or the key. */
-type Ref = { projectId: string; kind: string; ref: string };
-
 const findDefinition = async (
   { em }: Work,
-  { ref, ...where }: Ref,
+  { projectId, kind, ref }: DefinitionName,
   options: { lockMode?: LockMode } = {},
 ): Promise<Definition | null> => {
+  const where = { projectId, kind };
   const byId = isId(ref) ? await em.findOne(Definition, { ...where, id: ref }, options) : null;
   return byId ?? em.findOne(Definition, { ...where, key: ref }, options);
+};
+
+/** Locks a definition until the commit. @throws DomainError NOT_FOUND */
+export const lockDefinition = async (work: Work, name: DefinitionName): Promise<Definition> => {
+  const found = await findDefinition(work, name, { lockMode: LockMode.PESSIMISTIC_WRITE });
+  if (!found) throw notFound(name.kind);
+  return found;
 };
 
 /** Returns the definition named by `{id}` in a path: the UUID or the key. @throws DomainError NOT_FOUND */
@@ -423,13 +442,7 @@ export const patchDefinition = async <D extends Defined>(
   }
   if (changes["key"] !== undefined && changes["key"] !== found.key)
     throw invalid("key", "cannot change: players' holdings refer to it");
-  const merged = Object.entries({ ...found.definition, ...changes }).filter(
-    ([, value]) => value !== null && value !== undefined,
-  );
-  const given = Object.fromEntries(merged);
-  checkSize(kind.kind, given);
-  const definition = kind.schema.parse(given);
-  checkSize(kind.kind, definition);
+  const definition = parseChanged(kind, { ...found.definition, ...changes });
   await kind.check?.(work, projectId, definition, found.definition as unknown as D);
   await changeRunning(work, { projectId, reason: "DEFINITION_LIMIT" }, async () => {
     replaceDefinition(found, definition, work.now);
@@ -437,6 +450,16 @@ export const patchDefinition = async <D extends Defined>(
   });
   await auditDefinition(work, `${kind.kind}.updated`, found);
   return found;
+};
+
+/** Parses a changed document, from which null has removed fields. @throws DomainError VALIDATION_ERROR */
+export const parseChanged = <D extends Defined>({ kind, schema }: DefinitionKind<D>, changed: Json): D => {
+  const kept = Object.entries(changed).filter(([, value]) => value !== null && value !== undefined);
+  const given = Object.fromEntries(kept);
+  checkSize(kind, given);
+  const definition = schema.parse(given);
+  checkSize(kind, definition);
+  return definition;
 };
 
 /** Replaces a definition's document, and drops its unpublished edits: they were of another one. */
@@ -449,10 +472,9 @@ const replaceDefinition = (found: Definition, definition: Defined, now: Date): v
   found.updatedAt = now;
 };
 
-const lockActive = async (work: Work, ref: Ref): Promise<Definition> => {
-  const found = await findDefinition(work, ref, { lockMode: LockMode.PESSIMISTIC_WRITE });
-  if (!found) throw notFound(ref.kind);
-  if (found.status === "ARCHIVED") throw conflict("INVALID_STATE", `the ${ref.kind} is archived`);
+const lockActive = async (work: Work, name: DefinitionName): Promise<Definition> => {
+  const found = await lockDefinition(work, name);
+  if (found.status === "ARCHIVED") throw conflict("INVALID_STATE", `the ${name.kind} is archived`);
   return found;
 };
 

@@ -1,18 +1,21 @@
-import { LockMode, UniqueConstraintViolationException } from "@mikro-orm/core";
 import { auditDefinition } from "../../accounts/audit/audit.ts";
 import { KEY_MAX } from "../../evaluation/language/syntax.ts";
 import { type Defined, withoutLasting, withPause } from "../../evaluation/live.ts";
 import { changeConfig, lockRoom, readCounted, type Work } from "../../kernel/work.ts";
-import { conflict, invalid, notFound } from "../../kernel/errors.ts";
+import { conflict, invalid } from "../../kernel/errors.ts";
 import type { Json } from "../../kernel/events/events.ts";
-import { isId, newId } from "../../kernel/ids.ts";
+import { newId } from "../../kernel/ids.ts";
 import { refuseInUse, refuseItem } from "./references.ts";
 import {
   ARCHIVED_FACTOR,
   Definition,
   type DefinitionKind,
+  insertDefinition,
+  lockDefinition,
+  parseChanged,
   readVersion,
   refuseFull,
+  refuseTaken,
   shownTo,
   withSecretsOf,
 } from "./definitions.ts";
@@ -57,27 +60,16 @@ type Kind<D extends Defined> = DefinitionKind<D>;
 /** `ref`: the UUID or the key. */
 type Ref = { projectId: string; ref: string };
 
-const lock = async ({ em }: Work, kind: string, { projectId, ref }: Ref): Promise<Definition> => {
-  const options = { lockMode: LockMode.PESSIMISTIC_WRITE };
-  const byId = isId(ref) ? await em.findOne(Definition, { projectId, kind, id: ref }, options) : null;
-  const found = byId ?? (await em.findOne(Definition, { projectId, kind, key: ref }, options));
-  if (!found) throw notFound(kind);
-  return found;
-};
-
-/** As `lock`, for changes of what runs. */
+/** As `lockDefinition`, for changes of what runs. */
 const lockToRun = async (work: Work, kind: string, ref: Ref): Promise<Definition> => {
   await changeConfig(work, ref.projectId);
-  return lock(work, kind, ref);
+  return lockDefinition(work, { kind, ...ref });
 };
 
 const refuseState = (kind: string, is: string): Error => conflict("INVALID_STATE", `the ${kind} is ${is}`);
 
 const orOf = (words: readonly string[]): string =>
   words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} or ${words.at(-1)}`;
-
-const refuseTaken = (key: string): Error =>
-  conflict("KEY_TAKEN", `the key ${key} is taken; archived definitions keep theirs`);
 
 /**
  * Creates a draft, which runs once it is published.
@@ -88,26 +80,13 @@ export const createDraft = async <D extends Defined>(
   kind: Kind<D>,
   { projectId, definition, createdBy }: { projectId: string; definition: D; createdBy: string },
 ): Promise<Definition> => {
-  const { em, now } = work;
-  const { key, name } = definition;
   checkSize(kind.kind, definition);
   await lockRoom(work, projectId, "drafts");
-  if ((await em.count(Definition, { projectId, kind: kind.kind, key })) > 0) throw refuseTaken(key);
-  refuseFull(kind, { active: 0, all: await em.count(Definition, { projectId, kind: kind.kind }) });
-  const dates = { createdBy, createdAt: now, updatedAt: now };
-  const stored = { id: newId(), projectId, kind: kind.kind, key, name, definition };
-  const created = em.create(Definition, {
-    ...stored,
-    ...dates,
-    status: "DRAFT",
-    version: 0,
-    draftVersion: 1,
-  });
-  try {
-    await em.flush();
-  } catch (error) {
-    throw error instanceof UniqueConstraintViolationException ? refuseTaken(key) : error;
-  }
+  const where = { projectId, kind: kind.kind };
+  await refuseTaken(work, { ...where, key: definition.key });
+  refuseFull(kind, { active: 0, all: await work.em.count(Definition, where) });
+  const made = { ...where, definition, createdBy, status: "DRAFT", version: 0 } as const;
+  const created = await insertDefinition(work, made);
   await auditDefinition(work, `${kind.kind}.created`, created);
   return created;
 };
@@ -124,18 +103,14 @@ export const patchDraft = async <D extends Defined>(
   kind: Kind<D>,
   { draftVersion, changes, ...ref }: DraftPatch & Ref,
 ): Promise<Definition> => {
-  const found = await lock(work, kind.kind, ref);
+  const found = await lockDefinition(work, { kind: kind.kind, ...ref });
   if (found.status === "ARCHIVED") throw refuseState(kind.kind, "archived");
   if (draftVersion !== undefined && draftVersion !== found.draftVersion)
     throw conflict("VERSION_CONFLICT", `the draft's version is ${found.draftVersion} by now`);
   if (changes["key"] !== undefined && changes["key"] !== found.key)
     throw invalid("key", "cannot change: players' progress refers to it");
   const before = draftOf(found);
-  const merged = Object.entries(withSecretsOf(kind.kind, { ...before, ...changes }, before));
-  const given = Object.fromEntries(merged.filter(([, value]) => value !== null && value !== undefined));
-  checkSize(kind.kind, given);
-  const draft = kind.schema.parse(given);
-  checkSize(kind.kind, draft);
+  const draft = parseChanged(kind, withSecretsOf(kind.kind, { ...before, ...changes }, before));
   if (found.status === "DRAFT") Object.assign(found, { definition: draft, name: draft.name });
   else found.draft = draft;
   found.draftVersion++;
@@ -278,7 +253,7 @@ export const duplicateDraft = async <D extends Defined>(
     ...ref
   }: Ref & { key?: string | undefined; name?: string | undefined; createdBy: string },
 ): Promise<Definition> => {
-  const found = await lock(work, kind.kind, ref);
+  const found = await lockDefinition(work, { kind: kind.kind, ...ref });
   const ownName = name ?? `${found.name.slice(0, 90)} (copy)`;
   const copy = {
     ...structuredClone(draftOf(found)),

@@ -1,4 +1,5 @@
 import { sql } from "kysely";
+import { z } from "zod";
 import { type RowOf, shownRow } from "../../kernel/json.ts";
 import { countRows, type Total, type Work } from "../../kernel/work.ts";
 import { checkActiveKey } from "../definitions/references.ts";
@@ -7,30 +8,31 @@ import type { Cause, Json } from "../../kernel/events/events.ts";
 import { isId, newId } from "../../kernel/ids.ts";
 import { offsetOf, orderBy, type Ordered, type PageQuery, type SortOf } from "../../kernel/paging.ts";
 import { checkActive } from "../../evaluation/player-state.ts";
-import { changePlayers } from "../../progression/change.ts";
+import { changePlayers, type PlayerKey } from "../../progression/change.ts";
 import type { Turn } from "../../evaluation/turn.ts";
 import { grantReward } from "../../evaluation/rewards/shared-keys.ts";
 import { MESSAGE_MAX_MS, sendMessage } from "../../evaluation/inbox/send.ts";
 
-/** A message in a player's inbox. Times are ISO 8601. */
-export type InboxMessage = {
-  id: string;
-  type: string;
-  title: string;
-  body: string | null;
-  data: Json;
-  rewardGrantId: string | null;
-  readAt: string | null;
-  expiresAt: string | null;
-  createdAt: string;
-};
+/** A message in a player's inbox. */
+export const InboxMessage = z
+  .object({
+    id: z.uuid(),
+    type: z.string(),
+    title: z.string(),
+    body: z.string().nullable(),
+    data: z.record(z.string(), z.unknown()),
+    rewardGrantId: z.uuid().nullable().meta({ description: "A reward that waits to be claimed" }),
+    readAt: z.iso.datetime().nullable(),
+    expiresAt: z.iso.datetime().nullable(),
+    createdAt: z.iso.datetime(),
+  })
+  .meta({ id: "InboxMessage" });
+export type InboxMessage = z.output<typeof InboxMessage>;
 
 const COLUMNS = sql.raw(
   `id, type, title, body, data, reward_grant_id as "rewardGrantId", read_at as "readAt",
   expires_at as "expiresAt", created_at as "createdAt"`,
 );
-
-type PlayerKey = { projectId: string; id: string };
 
 /** A player's messages that have not expired. */
 const current = ({ projectId, id }: PlayerKey, now: Date) => sql`

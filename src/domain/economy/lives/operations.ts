@@ -1,3 +1,4 @@
+import { checkActive } from "../../evaluation/player-state.ts";
 import { conflict } from "../../kernel/errors.ts";
 import type { LivesView } from "../../kernel/events/shapes.ts";
 import { newId } from "../../kernel/ids.ts";
@@ -26,9 +27,7 @@ export const changeLives = async (
   request: LivesRequest,
 ): Promise<LivesView> => {
   const { value } = await changePlayer(work, player, (opened) => {
-    const { status } = opened.player;
-    const isGain = (request.amount ?? 0) >= 0;
-    if (isGain && status !== "ACTIVE") throw conflict("PLAYER_INACTIVE", `the player is ${status}`);
+    if ((request.amount ?? 0) >= 0) checkActive(opened.player);
     const { problem } = adjustLives(opened, { ...request, onInsufficient: "REFUSE", key: `api:${newId()}` });
     if (problem === "LIVES_DISABLED") throw conflict(problem, "this project has no lives");
     if (problem !== undefined) throw conflict(problem, "the player does not have as many lives");

@@ -315,20 +315,15 @@ const cyclesOf = ({ rules, names, edges }: Net): Cycle[] => {
   return cycles;
 };
 
-const nodesOf = ({ rules, causes }: Net): GraphNode[] => {
-  const nodes: GraphNode[] = [];
-  for (const [i, { id, key, status, links }] of rules.entries()) {
-    nodes.push({
-      ruleId: id,
-      key,
-      name: links.name,
-      status,
-      listensTo: [...links.listensTo],
-      causes: [...new Set(Array.from(causes[i]!, (cause) => partsOf(cause).type))].toSorted(),
-    });
-  }
-  return nodes;
-};
+const nodesOf = ({ rules, causes }: Net): GraphNode[] =>
+  rules.map(({ id, key, status, links }, i) => ({
+    ruleId: id,
+    key,
+    name: links.name,
+    status,
+    listensTo: [...links.listensTo],
+    causes: [...new Set(Array.from(causes[i]!, (cause) => partsOf(cause).type))].toSorted(),
+  }));
 
 const linked = ({ id, key, status, definition }: GraphRule): LinkedRule => ({
   id,

@@ -316,6 +316,10 @@ function* graphOf(goals: readonly Goal[]): Steps<Graph> {
   return graph;
 }
 
+/** Returns the quests among goals, by key. */
+export const questsIn = (goals: readonly Goal[]): Map<string, Quest> =>
+  new Map(goals.flatMap((one) => (one.kind === "quest" ? [[one.definition.key, one.definition]] : [])));
+
 /** Reads the published quests and adventures of a project. */
 export const readGoals = async (work: Work, projectId: string): Promise<Goal[]> => {
   const definitions = sharedDefinitions(work, projectId);

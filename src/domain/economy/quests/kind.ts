@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import { definitionKind } from "../definitions/definitions.ts";
 import { checkNamed, isActiveKey, namesOfAudience, type Reference } from "../definitions/references.ts";
-import { checkCircle, type Goal, isOver, readGoals } from "./circles.ts";
+import { checkCircle, type Goal, isOver, questsIn, readGoals } from "./circles.ts";
 import { checkBundles, startCounting } from "../rewards/references.ts";
 import { whatCannotEnd } from "../../evaluation/adventures/adventure.ts";
 import { kindOf } from "../../evaluation/conditions/condition-kinds.ts";
@@ -41,9 +41,7 @@ const hasStep = ({ steps }: Quest, stepKey: string): boolean => steps.some(({ ke
 
 /** Refuses names of steps that their quests do not have, and to take away steps that other quests name. */
 const checkSteps = (goals: readonly Goal[], quest: Quest): void => {
-  const quests = new Map<string, Quest>();
-  for (const one of goals) if (one.kind === "quest") quests.set(one.definition.key, one.definition);
-  quests.set(quest.key, quest);
+  const quests = questsIn(goals).set(quest.key, quest);
   for (const { key, stepKey, path } of stepsNamedBy(quest)) {
     const named = quests.get(key);
     if (named && !hasStep(named, stepKey))
@@ -61,15 +59,13 @@ const checkSteps = (goals: readonly Goal[], quest: Quest): void => {
 
 /** Refuses to make a quest repeat no more where an adventure needs the points of further completions. */
 const checkAdventures = (goals: readonly Goal[], quest: Quest, nowMs: number): void => {
-  const repeating = new Set<string>();
-  for (const one of goals)
-    if (one.kind === "quest" && one.definition.key !== quest.key && one.definition.repeat.mode !== "NONE")
-      repeating.add(one.definition.key);
+  const quests = questsIn(goals).set(quest.key, quest);
+  const repeats = (key: string): boolean => (quests.get(key)?.repeat.mode ?? "NONE") !== "NONE";
   for (const goal of goals) {
     if (goal.kind !== "adventure" || isOver(goal, nowMs)) continue;
     const { definition } = goal;
     if (!definition.items.some(({ questKey }) => questKey === quest.key)) continue;
-    const [problem] = whatCannotEnd(definition, (key) => repeating.has(key));
+    const [problem] = whatCannotEnd(definition, repeats);
     if (!problem) continue;
     const what = `its ${problem.path.join(".")} ${problem.message}`;
     const message = `the adventure ${definition.key} needs it to repeat: ${what}`;

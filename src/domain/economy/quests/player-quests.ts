@@ -10,6 +10,7 @@ import {
   type PlayerQuestState,
   type QuestRow,
   type StartedBy,
+  STORED_STATES,
   type StoredState,
 } from "../../evaluation/quests/row.ts";
 import {
@@ -30,6 +31,9 @@ import { createSharedCounters, type SharedCounters } from "../../evaluation/shar
 import { conflict, notFound } from "../../kernel/errors.ts";
 import type { Cause } from "../../kernel/events/events.ts";
 import { newId } from "../../kernel/ids.ts";
+import { Person } from "../../kernel/events/shapes.ts";
+import type { RowOf } from "../../kernel/json.ts";
+import { z } from "zod";
 import { mapInSlices } from "../../kernel/slices.ts";
 import { countRows, type Work } from "../../kernel/work.ts";
 import type { Player } from "../../players/player.ts";
@@ -300,20 +304,22 @@ const rowsOf = ({ projectId, key }: Definition, { state, cycleKey }: CycleQuery)
     and ${state === undefined ? sql`true` : sql`q.state = ${state}`}
     and ${cycleKey === undefined ? sql`true` : sql`q.cycle_key = ${cycleKey}`}`;
 
-type Row = {
-  playerId: string;
-  externalUserId: string;
-  displayName: string | null;
-  id: string;
-  questVersion: number;
-  cycleKey: string;
-  state: StoredState;
-  percent: number;
-  doc: Pick<QuestRow, "steps">;
-  startedAt: Date;
-  completedAt: Date | null;
-  claimedAt: Date | null;
-};
+export const CycleState = z.enum(STORED_STATES).meta({
+  description: "RESET: it was put back, and may be started again in its cycle",
+});
+
+export const ParticipantBody = Person.extend({
+  id: z.uuid(),
+  questVersion: z.int(),
+  cycleKey: z.string(),
+  state: CycleState,
+  percent: z.int(),
+  stepsDone: z.array(z.string()).meta({ description: "Keys of the steps that are done" }),
+  startedAt: z.iso.datetime(),
+  completedAt: z.iso.datetime().nullable(),
+  claimedAt: z.iso.datetime().nullable(),
+}).meta({ id: "QuestParticipant" });
+type Row = Omit<RowOf<z.output<typeof ParticipantBody>>, "stepsDone"> & { doc: Pick<QuestRow, "steps"> };
 
 const show = ({ doc, startedAt, completedAt, claimedAt, ...row }: Row) => ({
   ...row,

@@ -22,6 +22,8 @@ import {
 import { actorOf } from "../../kernel/caller.ts";
 import { conflict, invalid, notFound } from "../../kernel/errors.ts";
 import { isId } from "../../kernel/ids.ts";
+import { Person } from "../../kernel/events/shapes.ts";
+import { type RowOf, shownRow } from "../../kernel/json.ts";
 import { offsetOf, orderBy, type Ordered, type PageQuery, type SortOf } from "../../kernel/paging.ts";
 import { Apart } from "../../kernel/together.ts";
 import { countRows, lockRoom, type Transact, type Work } from "../../kernel/work.ts";
@@ -115,32 +117,28 @@ const keepPoolCode = async (work: Work, code: PoolCode, playerId: string | null)
 export const SUBMISSION_STATUSES = ["PENDING", "APPROVED", "REJECTED", "WITHDRAWN", "CONFIRMED"] as const;
 type SubmissionStatus = (typeof SUBMISSION_STATUSES)[number];
 
-type Row = {
-  id: string;
-  questKey: string;
-  playerQuestId: string;
-  cycleKey: string;
-  stepKey: string;
-  playerId: string;
-  externalUserId: string;
-  displayName: string | null;
-  evidenceType: "TEXT" | "URL" | null;
-  evidence: string | null;
-  status: SubmissionStatus;
-  submittedAt: Date;
-  reviewedBy: string | null;
-  closedAt: Date | null;
-  note: string | null;
-};
+/** What a player has submitted for a step of kind MANUAL. */
+export const SubmissionBody = z
+  .object({
+    id: z.uuid(),
+    questKey: z.string(),
+    playerQuestId: z.uuid(),
+    cycleKey: z.string(),
+    stepKey: z.string(),
+    ...Person.shape,
+    evidenceType: z.enum(["TEXT", "URL"]).nullable(),
+    evidence: z.string().nullable().meta({ description: "As the player has written it: show it as text" }),
+    status: z.enum(SUBMISSION_STATUSES).meta({
+      description: "WITHDRAWN: the quest was over before anybody decided; CONFIRMED: it needed no review",
+    }),
+    submittedAt: z.iso.datetime(),
+    reviewedBy: z.string().nullable(),
+    reviewedAt: z.iso.datetime().nullable(),
+    note: z.string().nullable(),
+  })
+  .meta({ id: "QuestSubmission" });
 
-const show = ({ submittedAt, closedAt, ...row }: Row) => {
-  const isReviewed = row.reviewedBy !== null && closedAt !== null;
-  return {
-    ...row,
-    submittedAt: submittedAt.toISOString(),
-    reviewedAt: isReviewed ? closedAt.toISOString() : null,
-  };
-};
+type Row = RowOf<z.output<typeof SubmissionBody>>;
 
 /** Orders of the list. */
 export const SUBMISSION_ORDERS = { by: { submittedAt: sql`s.id` }, usual: "asc" } as const;
@@ -171,13 +169,14 @@ export const listSubmissions = async (work: Work, projectId: string, query: List
     select s.id, s.quest_key as "questKey", s.player_quest_id as "playerQuestId", s.cycle_key as "cycleKey",
       s.step_key as "stepKey", s.player_id as "playerId", p.external_user_id as "externalUserId",
       p.display_name as "displayName", s.evidence_type as "evidenceType", s.evidence, s.status,
-      s.submitted_at as "submittedAt", s.reviewed_by as "reviewedBy", s.closed_at as "closedAt", s.note
+      s.submitted_at as "submittedAt", s.reviewed_by as "reviewedBy",
+      case when s.reviewed_by is not null then s.closed_at end as "reviewedAt", s.note
     from quest_submissions s join players p on p.project_id = s.project_id and p.id = s.player_id
     where ${where}
     order by ${orderBy(SUBMISSION_ORDERS, query, sql`s.id`)}
     limit ${query.limit} offset ${offsetOf(query)}`.execute(work.db);
   const total = await countRows(work, sql`quest_submissions s where ${where}`);
-  return { submissions: found.rows.map(show), ...total };
+  return { submissions: found.rows.map((row) => shownRow(row)), ...total };
 };
 
 /** Checks that a quest has a submission. @throws DomainError NOT_FOUND */

@@ -1,4 +1,5 @@
 import { sql } from "kysely";
+import { z } from "zod";
 import { auditDefinition } from "../../accounts/audit/audit.ts";
 import { getDefinition, readDefinition } from "../definitions/definitions.ts";
 import {
@@ -107,14 +108,14 @@ export const claimReward = async (work: Work, of: PlayerKey, grantId: string): P
     throw conflict("CLAIM_EXPIRED", "the time to claim the reward is over");
   if (row.status === "REVOKED") throw conflict("INVALID_STATE", "the reward was taken back");
   if (row.status !== "PENDING") return showGrant(row, work.now);
-  const rewardKey = row.reward_key;
+  const { rewardKey } = row;
   const code =
     row.fulfilment === "CODE"
       ? await takeCode(work, { projectId: player.projectId, rewardKey, grantId: row.id })
       : null;
   return settle(work, player, { row, status: "CLAIMED", code }, (turn, details) => {
     checkActive(turn.player);
-    grantContents(turn, { ...details, key: row.idempotency_key });
+    grantContents(turn, { ...details, key: row.key });
   });
 };
 
@@ -144,9 +145,9 @@ const settle = async (
   more: (turn: Turn, details: GrantDetails) => void,
 ): Promise<PlayerReward> => {
   const contents = row.contents as RewardBundle;
-  const details: GrantDetails = { id: row.id, rewardKey: row.reward_key, contents, cause: row.cause };
+  const details: GrantDetails = { id: row.id, rewardKey: row.rewardKey, contents, cause: row.cause };
   const tell = (turn: Turn) => {
-    publishReward(turn, { ...details, status }, { kind: row.kind ?? "BUNDLE", code });
+    publishReward(turn, { ...details, status }, { kind: row.kind, code });
     more(turn, details);
     return () => undefined;
   };
@@ -182,13 +183,16 @@ const setStatus = together({
   },
 });
 
-/** Remaining stock of a reward; null where it is unlimited. */
-type RewardStock = {
-  stock: number | null;
-  given: number | null;
-  left: number | null;
-  freeCodes: number | null;
-};
+/** Remaining stock of a reward. */
+export const RewardStock = z
+  .object({
+    stock: z.int().nullable().meta({ description: "Null: without limit" }),
+    given: z.int().nullable().meta({ description: "Of the stock" }),
+    left: z.int().nullable(),
+    freeCodes: z.int().nullable().meta({ description: "Of a prize with codes" }),
+  })
+  .meta({ id: "RewardStock" });
+type RewardStock = z.output<typeof RewardStock>;
 
 /** @throws DomainError NOT_FOUND */
 export const readStock = async (work: Work, projectId: string, ref: string): Promise<RewardStock> => {

@@ -1,77 +1,65 @@
 import { type RawBuilder, sql } from "kysely";
+import { z } from "zod";
 import { countRows, type Total, type Work } from "../../kernel/work.ts";
 import { notFound } from "../../kernel/errors.ts";
-import type { Cause, Json } from "../../kernel/events/events.ts";
+import type { Cause } from "../../kernel/events/events.ts";
 import { insertWarehouseChangesOf } from "../../kernel/events/warehouse-changes.ts";
 import { isId } from "../../kernel/ids.ts";
+import { type RowOf, shownRow } from "../../kernel/json.ts";
 import { offsetOf, orderBy, type Ordered, type PageQuery, type SortOf } from "../../kernel/paging.ts";
 import { Apart, type Outcome, together } from "../../kernel/together.ts";
+import type { PlayerKey } from "../../progression/change.ts";
 import type { Reward } from "../../evaluation/rewards/bundle.ts";
 
 export const GRANT_STATUSES = ["PENDING", "GRANTED", "CLAIMED", "FULFILLED", "EXPIRED", "REVOKED"] as const;
 export type GrantStatus = (typeof GRANT_STATUSES)[number];
 
-/** A reward granted to a player. Times are ISO 8601. */
-export type PlayerReward = {
-  id: string;
-  playerId: string;
-  rewardKey: string;
-  name: string | null;
-  kind: Reward["kind"];
-  quantity: number;
-  /** PENDING: to be claimed; GRANTED: granted at once; FULFILLED: a prize that was handed over. */
-  status: GrantStatus;
-  /** The contents of a bundle, for `quantity` of it. */
-  contents: Json;
-  code: string | null;
-  cause: Cause;
-  expiresAt: string | null;
-  createdAt: string;
-  updatedAt: string;
-};
+/** A reward granted to a player. */
+export const PlayerRewardBody = z
+  .object({
+    id: z.uuid(),
+    playerId: z.uuid(),
+    rewardKey: z.string(),
+    name: z.string().nullable(),
+    kind: z.enum(["BUNDLE", "PRIZE"]),
+    quantity: z.int(),
+    status: z.enum(GRANT_STATUSES).meta({
+      description:
+        "PENDING waits to be claimed; GRANTED was given at once; FULFILLED is a prize that was handed over",
+    }),
+    contents: z
+      .record(z.string(), z.unknown())
+      .meta({ description: "Contents of a bundle, for the quantity" }),
+    code: z.string().nullable(),
+    cause: z.record(z.string(), z.unknown()),
+    expiresAt: z.iso.datetime().nullable().meta({ description: "Until when it can be claimed" }),
+    createdAt: z.iso.datetime(),
+    updatedAt: z.iso.datetime(),
+  })
+  .meta({ id: "PlayerReward" });
+export type PlayerReward = z.output<typeof PlayerRewardBody>;
 
-export type GrantRow = {
-  id: string;
-  player_id: string;
-  reward_key: string;
-  quantity: number;
-  status: GrantStatus;
-  idempotency_key: string;
-  contents: Json;
-  code: string | null;
+/** A grant as it is stored: times are Dates, and a status that has run out is still PENDING. */
+export type GrantRow = RowOf<PlayerReward> & {
   cause: Cause;
-  expires_at: Date | null;
-  created_at: Date;
-  updated_at: Date;
-  name: string | null;
-  kind: Reward["kind"] | null;
+  key: string;
   fulfilment: Reward["fulfilment"] | null;
 };
 
 /** Whether the deadline to claim a grant has passed; a sweep updates its status later. */
-export const isOver = ({ status, expires_at }: GrantRow, now: Date): boolean =>
-  status === "PENDING" && expires_at !== null && expires_at.getTime() <= now.getTime();
+export const isOver = ({ status, expiresAt }: GrantRow, now: Date): boolean =>
+  status === "PENDING" && expiresAt !== null && expiresAt.getTime() <= now.getTime();
 
-export const showGrant = (row: GrantRow, now: Date): PlayerReward => ({
-  id: row.id,
-  playerId: row.player_id,
-  rewardKey: row.reward_key,
-  name: row.name,
-  kind: row.kind ?? "BUNDLE",
-  quantity: row.quantity,
-  status: isOver(row, now) ? "EXPIRED" : row.status,
-  contents: row.contents,
-  code: row.code,
-  cause: row.cause,
-  expiresAt: row.expires_at?.toISOString() ?? null,
-  createdAt: row.created_at.toISOString(),
-  updatedAt: row.updated_at.toISOString(),
-});
-
-type PlayerKey = { projectId: string; id: string };
+export const showGrant = (row: GrantRow, now: Date): PlayerReward => {
+  const { key: _key, fulfilment: _fulfilment, ...grant } = row;
+  return { ...shownRow<PlayerReward>(grant), status: isOver(row, now) ? "EXPIRED" : row.status };
+};
 
 const select = (where: RawBuilder<unknown>, rest: RawBuilder<unknown>) => sql<GrantRow>`
-  select g.*, d.name, d.definition ->> 'kind' as kind, d.definition ->> 'fulfilment' as fulfilment
+  select g.id, g.player_id as "playerId", g.reward_key as "rewardKey", d.name,
+    coalesce(d.definition ->> 'kind', 'BUNDLE') as kind, g.quantity, g.status, g.contents, g.code, g.cause,
+    g.expires_at as "expiresAt", g.created_at as "createdAt", g.updated_at as "updatedAt",
+    g.idempotency_key as key, d.definition ->> 'fulfilment' as fulfilment
   from reward_grants g left join definitions d
     on d.project_id = g.project_id and d.kind = 'reward' and d.key = g.reward_key
   where ${where} ${rest}`;
@@ -90,7 +78,7 @@ const readRows = async (
     select from json_to_recordset(${JSON.stringify(asked)}::json) as r(p uuid, g uuid)
     where g.player_id = r.p and g.id = r.g)`;
   const found = asked.length === 0 ? [] : (await select(where, rest).execute(db)).rows;
-  const byId = new Map(found.map((row) => [`${row.player_id} ${row.id}`, row]));
+  const byId = new Map(found.map((row) => [`${row.playerId} ${row.id}`, row]));
   return refs.map(({ player, grantId }) => {
     const row = byId.get(`${player.id} ${grantId.toLowerCase()}`);
     return row ? { value: row } : { error: notFound("reward grant") };

@@ -233,48 +233,33 @@ const checkTier = ({ field, key, tier = 1 }: Name, tiers: number): void => {
   if (tier > tiers) throw invalid(field.replace(/badgeKey$/, "tier"), `the badge ${key} has ${tiers} tiers`);
 };
 
-const giverOf = (kind: Giver["kind"], key: string, bundles: (RewardBundle | undefined)[]): Giver => ({
-  kind,
-  key,
-  bundles: bundles.filter((bundle) => bundle !== undefined),
-});
+/** A document that gives bundles, as far as it has them: which fields it has is for its kind to say. */
+type Gives = { key: string; bundle?: RewardBundle; rewards?: RewardBundle } & Partial<
+  Record<"steps" | "milestones" | "tiers", Partial<Record<"rewards" | "free" | "premium", RewardBundle>>[]>
+>;
+
+const GIVING_KINDS = ["reward", "badge", "level", "streak", "quest", "adventure"] as const;
 
 /** Returns everything in a project that gives bundles. */
-const giversOf = (definitions: ProjectDefinitions): Giver[] => {
-  const all = <D>(kind: string): D[] =>
-    definitions.all(kind).map(({ definition }) => definition as unknown as D);
-  type Keyed<T> = { key: string } & T;
-  type Tiered = Keyed<{ rewards: RewardBundle; tiers: { free?: RewardBundle; premium?: RewardBundle }[] }>;
-  type Given = Keyed<{ rewards: RewardBundle; steps: { rewards?: RewardBundle }[] }>;
-  return [
-    ...all<Keyed<{ bundle?: RewardBundle }>>("reward").map(({ key, bundle }) =>
-      giverOf("reward", key, [bundle]),
-    ),
-    ...all<Keyed<{ tiers: { rewards: RewardBundle }[] }>>("badge").map(({ key, tiers }) =>
-      giverOf(
-        "badge",
+const giversOf = (definitions: ProjectDefinitions): Giver[] =>
+  GIVING_KINDS.flatMap((kind) =>
+    definitions.all(kind).map(({ definition }): Giver => {
+      const {
         key,
-        tiers.map(({ rewards }) => rewards),
-      ),
-    ),
-    ...all<Keyed<{ rewards: RewardBundle }>>("level").map(({ key, rewards }) =>
-      giverOf("level", key, [rewards]),
-    ),
-    ...all<Keyed<{ milestones?: { rewards: RewardBundle }[] }>>("streak").map(({ key, milestones = [] }) =>
-      giverOf(
-        "streak",
-        key,
-        milestones.map(({ rewards }) => rewards),
-      ),
-    ),
-    ...all<Given>("quest").map(({ key, rewards, steps }) =>
-      giverOf("quest", key, [rewards, ...steps.map((step) => step.rewards)]),
-    ),
-    ...all<Tiered>("adventure").map(({ key, rewards, tiers }) =>
-      giverOf("adventure", key, [rewards, ...tiers.flatMap(({ free, premium }) => [free, premium])]),
-    ),
-  ];
-};
+        bundle,
+        rewards,
+        steps = [],
+        milestones = [],
+        tiers = [],
+      } = definition as unknown as Gives;
+      const parts = [...steps, ...milestones, ...tiers].flatMap((part) => [
+        part.rewards,
+        part.free,
+        part.premium,
+      ]);
+      return { kind, key, bundles: [bundle, rewards, ...parts].filter((one) => one !== undefined) };
+    }),
+  );
 
 const GIVEN = {
   badge: sql`select sum(times_awarded) as n from player_badges`,

@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from "kysely";
 import { z } from "zod";
+import { Person } from "../../kernel/events/shapes.ts";
 import { auditDefinition } from "../../accounts/audit/audit.ts";
 import { definitionKind, getDefinition } from "../definitions/definitions.ts";
 import { sharedDefinitions } from "../definitions/references.ts";
@@ -133,12 +134,8 @@ const membersAt = async (work: Work, of: Of): Promise<RawBuilder<unknown>> => {
 /** Maximum number of players added or removed by one request. */
 export const MEMBERS_CHANGED_MAX = 1_000;
 
-type Member = {
-  playerId: string;
-  externalUserId: string;
-  displayName: string | null;
-  enteredAt: string;
-};
+export const Member = Person.extend({ enteredAt: z.iso.datetime() }).meta({ id: "SegmentMember" });
+type Member = z.output<typeof Member>;
 
 /** Orders of the list. */
 export const MEMBER_ORDERS = { by: { playerId: sql`player_id` }, usual: "asc" } as const;
@@ -184,7 +181,14 @@ type MemberChange = {
   players: readonly string[];
   isMember: boolean;
 };
-type MembersChanged = { changed: number; unchanged: number; unknown: string[] };
+export const MembersChanged = z
+  .object({
+    changed: z.int(),
+    unchanged: z.int().meta({ description: "Players who were in it, or out of it, before" }),
+    unknown: z.array(z.string()).meta({ description: "Those of playerIds that are no players" }),
+  })
+  .meta({ id: "MembersChanged" });
+type MembersChanged = z.output<typeof MembersChanged>;
 
 /**
  * Adds players to a STATIC segment, or removes them, on the same path as events: rules and other segments are
@@ -258,13 +262,16 @@ export const moveAll = async (work: Work, projectId: string, move: Move): Promis
 };
 
 /** A segment that a player is in. */
-type PlayerSegment = {
-  segmentKey: string;
-  segmentId: string;
-  name: string;
-  kind: Segment["kind"];
-  enteredAt: string;
-};
+export const PlayerSegment = z
+  .object({
+    segmentKey: z.string(),
+    segmentId: z.uuid(),
+    name: z.string(),
+    kind: z.enum(["STATIC", "DYNAMIC"]),
+    enteredAt: z.iso.datetime(),
+  })
+  .meta({ id: "PlayerSegment" });
+type PlayerSegment = z.output<typeof PlayerSegment>;
 
 /** Lists a player's segments by key, without archived ones. @throws DomainError NOT_FOUND */
 export const listPlayerSegments = async (

@@ -1,4 +1,4 @@
-import type { z } from "zod";
+import { z } from "zod";
 import { noEffects } from "../../evaluation/effects.ts";
 import { changeEvent, openTurn } from "../../evaluation/evaluate.ts";
 import { metricId } from "../../evaluation/metrics/compile.ts";
@@ -12,19 +12,16 @@ import {
 } from "../../evaluation/segments/membership.ts";
 import { createSharedCounters } from "../../evaluation/shared-counters.ts";
 import type { Turn } from "../../evaluation/turn.ts";
-import type { PlayerRef } from "../../kernel/events/events.ts";
-import { newId, NIL_ID } from "../../kernel/ids.ts";
+import { newId } from "../../kernel/ids.ts";
 import { Pace } from "../../kernel/slices.ts";
 import { projectTime, type Work } from "../../kernel/work.ts";
 import { openGroupChange } from "../../progression/group-change.ts";
 import { loadPage } from "../../progression/load-states.ts";
 import { lockPlayersById, type PlayersFrom, readPlayersPage } from "../../progression/load.ts";
-import { loadPlans, projectPlans, readPlan } from "../../progression/plan.ts";
+import { projectPlans, readPlan } from "../../progression/plan.ts";
 
 /** Maximum number of players per transaction. */
 const SEGMENT_PAGE = 500;
-/** Sorts before every id. */
-export const FIRST_PLAYER = NIL_ID;
 /** Sorts after every id. */
 const LAST_PLAYER = "ffffffff-ffff-ffff-ffff-ffffffffffff";
 
@@ -35,10 +32,6 @@ export type Evaluated = {
   /** Start of the next page; undefined after the last one. */
   next: string | undefined;
 };
-
-/** Returns the plan shared by sweeps and changes by REST; undefined when the project is deleted. */
-export const planOf = async (work: Work, projectId: string): Promise<ProjectPlan | undefined> =>
-  (await loadPlans(work, [projectId], projectPlans)).get(projectId);
 
 /** Time after which a page ends, in ms: as much again may follow for those who enter or leave. */
 const PAGE_MS = 500;
@@ -121,16 +114,17 @@ const SAMPLE_MAX = 20;
 /** Time after which a preview stops, in ms. */
 const PREVIEW_MS = 2_000;
 
-type SegmentPreview = {
-  /** Players who match the definition, among those evaluated. */
-  count: number;
-  sample: PlayerRef[];
-  /** Number of evaluated players, newest first. */
-  evaluated: number;
-  /** Whether these were all players of the project. */
-  isComplete: boolean;
-  warnings: string[];
-};
+/** The newest players who would be in a segment, among those that were evaluated. */
+export const SegmentPreview = z
+  .object({
+    count: z.int().meta({ description: "Of the players that were evaluated" }),
+    sample: z.array(z.object({ playerId: z.uuid(), externalUserId: z.string() })),
+    evaluated: z.int(),
+    isComplete: z.boolean().meta({ description: "Whether all players were evaluated" }),
+    warnings: z.array(z.string()),
+  })
+  .meta({ id: "SegmentPreview" });
+type SegmentPreview = z.output<typeof SegmentPreview>;
 
 /** Computes who would be in a segment with this definition, without writing and without locks. */
 export const previewSegment = async (

@@ -4,10 +4,12 @@ import { DESIGNERS } from "../../kernel/caller.ts";
 import { DomainError, notFound } from "../../kernel/errors.ts";
 import { countRows, type Work } from "../../kernel/work.ts";
 import { jobKind, queueJob } from "../../long-work/project-jobs.ts";
-import { FIRST_PLAYER, planOf, refreshPage } from "./pages.ts";
+import { findPlan } from "../../progression/plan.ts";
+import { NIL_ID } from "../../kernel/ids.ts";
+import { refreshPage } from "./pages.ts";
 
 const State = z.object({
-  after: z.string().default(FIRST_PLAYER),
+  after: z.string().default(NIL_ID),
   evaluated: z.number().default(0),
   moved: z.number().default(0),
   /** Number of players at the start, for the progress; counted up to a bound. */
@@ -21,7 +23,7 @@ export const segmentRefresh = jobKind({
   params: z.object({}),
   step: async (work, { projectId, state }) => {
     const { after, ...sums } = State.parse(state);
-    const plan = await planOf(work, projectId);
+    const plan = await findPlan(work, projectId);
     if (!plan) throw notFound("project");
     const total = sums.total ?? (await countRows(work, sql`players where project_id = ${projectId}`)).total;
     const page = await refreshPage(work, plan, { after, which: "ALL" });
@@ -154,9 +156,9 @@ const sweepRow = async (work: Work, row: DueRow): Promise<{ dueAt: string; after
     await sql`insert into segment_changes (project_id) values (${row.project_id})`.execute(work.db);
     return { dueAt: NEVER, after: null };
   }
-  const plan = await planOf(work, row.project_id);
+  const plan = await findPlan(work, row.project_id);
   if (!plan?.segmentIndex.dynamic.some(({ isTimed }) => isTimed)) return { dueAt: NEVER, after: null };
-  const { next } = await refreshPage(work, plan, { after: row.after_player ?? FIRST_PLAYER, which: "TIMED" });
+  const { next } = await refreshPage(work, plan, { after: row.after_player ?? NIL_ID, which: "TIMED" });
   // Queued behind other due projects, so that projects alternate.
   return { dueAt: at(next === undefined ? SWEEP_EVERY_MS : 0), after: next ?? null };
 };

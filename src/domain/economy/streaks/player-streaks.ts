@@ -1,4 +1,5 @@
 import { sql } from "kysely";
+import { z } from "zod";
 import { adjustCurrency } from "../../evaluation/currencies/adjust.ts";
 import { checkActive, type PlayerState } from "../../evaluation/player-state.ts";
 import type { PlanTurn } from "../../evaluation/project-plan.ts";
@@ -42,7 +43,7 @@ import { isoOf } from "../../kernel/iso-time.ts";
 import type { Work } from "../../kernel/work.ts";
 import type { CalendarUnit } from "../../kernel/zones.ts";
 import type { Player } from "../../players/player.ts";
-import { changePlayer } from "../../progression/change.ts";
+import { changePlayer, type PlayerKey } from "../../progression/change.ts";
 import { loadStates } from "../../progression/load-states.ts";
 import { dueIn, type PlayersOf, settleDueRows } from "../../progression/moved-ends.ts";
 import { streaks as streaksPart } from "../../progression/parts/part.ts";
@@ -96,27 +97,54 @@ const isAtRisk = ({ riskMs }: CompiledStreak, { deadlineMs }: Streak, nowMs: num
 /** Maximum number of frozen periods shown, the newest. */
 const FROZEN_SHOWN = 100;
 
-export const STREAK_STATUSES = ["NONE", "ACTIVE", "AT_RISK", "BROKEN"] as const;
+const STREAK_STATUSES = ["NONE", "ACTIVE", "AT_RISK", "BROKEN"] as const;
 
-/** A player's streak as the API shows it. Times are ISO 8601. */
-export type PlayerStreak = {
-  streakKey: string;
-  name: string;
-  current: number;
-  longest: number;
-  status: (typeof STREAK_STATUSES)[number];
-  doneThisPeriod: boolean;
-  /** Progress of each part of the qualification; empty for CONSECUTIVE. */
-  periodProgress: { value: number; target: number }[];
-  deadlineAt: string | null;
-  freezes: number;
-  maxFreezes: number;
-  startedOn: string | null;
-  lastPeriod: string | null;
-  frozenPeriods: string[];
-  repairableUntil: string | null;
-  lostLength: number | null;
-};
+/** A player's streak as the API shows it. */
+export const PlayerStreakBody = z
+  .object({
+    streakKey: z.string(),
+    name: z.string(),
+    current: z.int().meta({ description: "Periods, or events of a CONSECUTIVE streak, in a row" }),
+    longest: z.int(),
+    status: z
+      .enum(STREAK_STATUSES)
+      .meta({ description: "AT_RISK: the last 4 hours of a day, 24 of a week, 72 of a month are left" }),
+    doneThisPeriod: z.boolean(),
+    periodProgress: z.array(z.object({ value: z.number(), target: z.number() })).meta({
+      description: "Progress of the current period, for each part of `qualify`; stops once done",
+    }),
+    deadlineAt: z.iso.datetime().nullable().meta({ description: "When the run ends unless it is extended" }),
+    freezes: z.int(),
+    maxFreezes: z.int(),
+    startedOn: z.iso.date().nullable(),
+    lastPeriod: z.string().nullable(),
+    frozenPeriods: z.array(z.string()).meta({
+      description: "Periods of the current run that a freeze, a repair or a day off has kept: the newest 100",
+    }),
+    repairableUntil: z.iso.datetime().nullable(),
+    lostLength: z.int().nullable().meta({ description: "Of the run that was lost" }),
+  })
+  .meta({
+    id: "PlayerStreak",
+    example: {
+      streakKey: "daily-lesson",
+      name: "Daily lesson",
+      current: 12,
+      longest: 30,
+      status: "ACTIVE",
+      doneThisPeriod: true,
+      periodProgress: [{ value: 1, target: 1 }],
+      deadlineAt: "2026-01-14T00:00:00.000Z",
+      freezes: 1,
+      maxFreezes: 2,
+      startedOn: "2026-01-01",
+      lastPeriod: "2026-01-12",
+      frozenPeriods: [],
+      repairableUntil: null,
+      lostLength: null,
+    },
+  });
+export type PlayerStreak = z.output<typeof PlayerStreakBody>;
 
 /**
  * Returns the API form of a streak that was settled at `nowMs`; `zone` is the player's, for one that has not
@@ -205,12 +233,10 @@ const streakOf = ({ streaks }: Pick<CompiledDefinitions, "streaks">, key: string
   return streak;
 };
 
-type Ref = { projectId: string; id: string };
-
 /** Changes one streak of a player after settling it, and returns its new state. */
 const changeStreak = async (
   work: Work,
-  player: Ref,
+  player: PlayerKey,
   streakKey: string,
   change: (turn: Turn, streak: CompiledStreak, settled: Streak) => Settled,
 ): Promise<PlayerStreak> => {
@@ -231,7 +257,7 @@ const changeStreak = async (
  */
 export const giveFreezes = async (
   work: Work,
-  player: Ref,
+  player: PlayerKey,
   { streakKey, amount }: { streakKey: string; amount: number },
 ): Promise<PlayerStreak> => {
   const { value } = await changePlayer(work, player, (turn) => {
@@ -253,7 +279,7 @@ export const giveFreezes = async (
  */
 export const repairStreak = (
   work: Work,
-  ref: Ref,
+  ref: PlayerKey,
   { streakKey, pay, cause }: { streakKey: string; pay: boolean; cause: Cause },
 ): Promise<PlayerStreak> =>
   changeStreak(work, ref, streakKey, (turn, streak, settled) => {
@@ -293,7 +319,7 @@ const payFor = (
  * Ends a player's run, which cannot be repaired then; longest and freezes stay.
  * @throws DomainError NOT_FOUND
  */
-export const resetStreak = (work: Work, ref: Ref, streakKey: string): Promise<PlayerStreak> =>
+export const resetStreak = (work: Work, ref: PlayerKey, streakKey: string): Promise<PlayerStreak> =>
   changeStreak(work, ref, streakKey, (turn, streak, settled) =>
     settled.doc.run || settled.doc.lost || settled.doc.progress
       ? reset(streak, settled, turn.nowMs)
@@ -305,23 +331,26 @@ const HISTORY_PERIODS_MAX = 366;
 const HISTORY_PERIODS_DEFAULT = 30;
 const RUNS_MAX = 400;
 
-export const RUN_ENDS = ["MISSED", "BREAK_EVENT", "RESET", "REPAIRED", "MERGED"] as const;
+const RUN_ENDS = ["MISSED", "BREAK_EVENT", "RESET", "REPAIRED", "MERGED"] as const;
 
-/** A run of a streak; `endedBy` and `endedOn` are null for the current one. */
-type HistoricRun = {
-  startedOn: string;
-  endedOn: string | null;
-  length: number;
-  frozenPeriods: string[];
-  endedBy: (typeof RUN_ENDS)[number] | null;
-};
-
-type StreakHistory = {
-  /** Oldest first; empty for CONSECUTIVE. */
-  data: { period: string; done: boolean; frozen: boolean }[];
-  /** Newest first, starting with the current one. */
-  runs: HistoricRun[];
-};
+export const HistoryBody = z.object({
+  data: z
+    .array(z.object({ period: z.string(), done: z.boolean(), frozen: z.boolean() }))
+    .meta({ description: "Every period from `from` to `to`, oldest first; none of a CONSECUTIVE streak" }),
+  runs: z
+    .array(
+      z.object({
+        startedOn: z.iso.date(),
+        endedOn: z.iso.date().nullable().meta({ description: "Null for the current run" }),
+        length: z.int(),
+        frozenPeriods: z.array(z.string()),
+        endedBy: z.enum(RUN_ENDS).nullable(),
+      }),
+    )
+    .meta({ description: "Newest first" }),
+});
+type StreakHistory = z.output<typeof HistoryBody>;
+type HistoricRun = StreakHistory["runs"][number];
 
 /** Dates, inclusive. */
 type HistoryQuery = { from?: string | undefined; to?: string | undefined };
@@ -369,31 +398,19 @@ const latestRuns = (streak: CompiledStreak, { current, doc }: Streak): HistoricR
   ...(doc.lost ? [runOf(streak, doc.lost, doc.lost.by)] : []),
 ];
 
-type RunRow = {
-  started_on: string;
-  ended_on: string;
-  length: number;
-  frozen_periods: string[];
-  ended_by: (typeof RUN_ENDS)[number];
-};
-
 const readRuns = async (
   { db }: Work,
   { projectId, id }: Player,
   { streakKey, from, to }: { streakKey: string; from: string; to: string },
 ): Promise<HistoricRun[]> => {
-  const { rows } = await sql<RunRow>`
-    select started_on::text, ended_on::text, length, frozen_periods, ended_by from streak_runs
+  const { rows } = await sql<HistoricRun>`
+    select started_on::text as "startedOn", ended_on::text as "endedOn", length,
+      frozen_periods as "frozenPeriods", ended_by as "endedBy"
+    from streak_runs
     where project_id = ${projectId} and player_id = ${id} and streak_key = ${streakKey}
       and ended_on >= ${from}::date and started_on <= ${to}::date
     order by ended_on desc, id desc limit ${RUNS_MAX}`.execute(db);
-  return rows.map((row) => ({
-    startedOn: row.started_on,
-    endedOn: row.ended_on,
-    length: row.length,
-    frozenPeriods: row.frozen_periods,
-    endedBy: row.ended_by,
-  }));
+  return rows;
 };
 
 const periodsOf = (

@@ -8,6 +8,8 @@ export const Text = z.string();
 export const Data = z.record(z.string(), z.unknown());
 export const PLAYER = { playerId: Id, externalUserId: Text };
 export const Player = z.object(PLAYER);
+/** Who a player is, in lists of something else. */
+export const Person = Player.extend({ displayName: Text.nullable() });
 
 export const CauseShape: z.ZodType<Cause> = z
   .object({

@@ -84,34 +84,31 @@ export type NoticeList = {
   hasRow: boolean;
 };
 
-type Row = {
-  project_id: string;
-  id: string;
-  leaderboard_id: string;
-  key: string;
-  period_key: string | null;
-  board: string | null;
-  resets: number;
-  notice_round: number | null;
-  leader_id: string | null;
-  leader_score: number | null;
-  ties: Ties;
-  sort: Board["sort"];
-  decimals: number;
-  rank_change: RankChange | null;
-};
+type Row = Pick<NoticeList, "leaderboardId" | "leaderboardKey"> &
+  PeriodRef & {
+    /** Null before the list has its row, as those that follow. */
+    periodKey: string | null;
+    board: string | null;
+    round: number | null;
+    leaderId: string | null;
+    leaderScore: number | null;
+    resets: number;
+    sort: Board["sort"];
+    decimals: number;
+    rankChange: RankChange | null;
+  };
 
-const listOf = (row: Row): NoticeList => ({
-  ref: { projectId: row.project_id, periodId: row.id, ties: row.ties },
-  leaderboardId: row.leaderboard_id,
-  leaderboardKey: row.key,
-  periodKey: row.period_key ?? keyWithResets(ALL_TIME_KEY, row.resets),
+const listOf = ({ projectId, periodId, ties, leaderId, leaderScore, ...row }: Row): NoticeList => ({
+  ref: { projectId, periodId, ties },
+  leaderboardId: row.leaderboardId,
+  leaderboardKey: row.leaderboardKey,
+  periodKey: row.periodKey ?? keyWithResets(ALL_TIME_KEY, row.resets),
   board: row.board ?? "",
   scoring: { sort: row.sort, scoreDecimals: row.decimals },
-  rule: row.rank_change ?? DEFAULT_RANK_CHANGE,
-  round: row.notice_round ?? 0,
-  hasRow: row.period_key !== null,
-  named: row.leader_id === null ? undefined : { playerId: row.leader_id, rankScore: row.leader_score! },
+  rule: row.rankChange ?? DEFAULT_RANK_CHANGE,
+  round: row.round ?? 0,
+  hasRow: row.periodKey !== null,
+  named: leaderId === null ? undefined : { playerId: leaderId, rankScore: leaderScore! },
 });
 
 /**
@@ -127,10 +124,10 @@ export const readNoticeLists = async (
   const found = await kept(
     db,
     sql<Row>`
-    select r.p as project_id, r.w as id, b.id as leaderboard_id, b.key, w.period_key,
-      w.board, b.resets, w.notice_round, w.leader_id, w.leader_score, b.definition->>'ties' as ties,
-      b.definition->>'sort' as sort,
-      (b.definition->>'scoreDecimals')::int as decimals, b.definition->'rankChange' as rank_change
+    select r.p as "projectId", r.w as "periodId", b.id as "leaderboardId", b.key as "leaderboardKey",
+      w.period_key as "periodKey", w.board, b.resets, w.notice_round as round, w.leader_id as "leaderId",
+      w.leader_score as "leaderScore", b.definition->>'ties' as ties, b.definition->>'sort' as sort,
+      (b.definition->>'scoreDecimals')::int as decimals, b.definition->'rankChange' as "rankChange"
     from json_to_recordset(${JSON.stringify(keys)}::json) as r(p uuid, w uuid)
     left join leaderboard_periods w on w.project_id = r.p and w.id = r.w
     join leaderboards b on b.project_id = r.p and b.status <> 'ARCHIVED'

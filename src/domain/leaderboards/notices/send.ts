@@ -1,7 +1,9 @@
 import { type RawBuilder, sql } from "kysely";
+import { z } from "zod";
 import type { RankStore } from "../../evaluation/boards/ranks.ts";
 import { newId } from "../../kernel/ids.ts";
 import { isoOf } from "../../kernel/iso-time.ts";
+import type { RowOf } from "../../kernel/json.ts";
 import { kept } from "../../kernel/statements.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
 import {
@@ -19,25 +21,13 @@ import type { Json } from "../../kernel/events/events.ts";
 import { getLeaderboard } from "../leaderboards.ts";
 import { type Name, readNames } from "../live-list.ts";
 
-type KnownRow = {
-  period_id: string;
-  player_id: string;
-  external_user_id: string;
-  display_name: string | null;
-  rank: number | null;
-  previous_rank: number | null;
-  told_at: Date | null;
-  due_at: Date | null;
-};
+type KnownRow = Omit<NotifiedPlayer, "notifiedAtMs" | "dueAtMs"> &
+  Record<"toldAt" | "dueAt", Date | null> & { periodId: string };
 
-const knownOf = (row: KnownRow): NotifiedPlayer => ({
-  playerId: row.player_id,
-  externalUserId: row.external_user_id,
-  displayName: row.display_name,
-  rank: row.rank,
-  previousRank: row.previous_rank,
-  notifiedAtMs: row.told_at?.getTime() ?? null,
-  dueAtMs: row.due_at?.getTime() ?? null,
+const knownOf = ({ periodId: _period, toldAt, dueAt, ...player }: KnownRow): NotifiedPlayer => ({
+  ...player,
+  notifiedAtMs: toldAt?.getTime() ?? null,
+  dueAtMs: dueAt?.getTime() ?? null,
 });
 
 /** Reads the lists' records of the players who may have to be notified. */
@@ -52,8 +42,9 @@ const readKnown = async (
   const found = await kept(
     db,
     sql<KnownRow>`
-    select r.w as period_id, p.id as player_id, p.external_user_id, p.display_name,
-      n.rank, n.previous_rank, n.told_at, n.due_at
+    select r.w as "periodId", p.id as "playerId", p.external_user_id as "externalUserId",
+      p.display_name as "displayName", n.rank, n.previous_rank as "previousRank", n.told_at as "toldAt",
+      n.due_at as "dueAt"
     from json_to_recordset(${JSON.stringify(asked)}::json) as r(p uuid, w uuid, i uuid)
     join players p on p.project_id = r.p and p.id = r.i
     left join leaderboard_notices n on n.project_id = r.p and n.period_id = r.w
@@ -61,8 +52,8 @@ const readKnown = async (
   );
   const known = new Map<string, Map<string, NotifiedPlayer>>();
   for (const row of found.rows) {
-    const ofList = known.get(row.period_id) ?? new Map<string, NotifiedPlayer>();
-    known.set(row.period_id, ofList.set(row.player_id, knownOf(row)));
+    const ofList = known.get(row.periodId) ?? new Map<string, NotifiedPlayer>();
+    known.set(row.periodId, ofList.set(row.playerId, knownOf(row)));
   }
   return known;
 };
@@ -204,7 +195,7 @@ const DUE_AT_ONCE = 1_000;
 /** Attempts when another transaction sends notices for the same lists at the same time. */
 const TRIES = 3;
 
-type DueRow = { project_id: string; period_id: string; player_id: string };
+type DueRow = { projectId: string; periodId: string; playerId: string };
 
 const dueNotices = (at: Date): RawBuilder<unknown> =>
   sql`from leaderboard_notices where due_at <= ${at.toISOString()}::timestamptz`;
@@ -214,17 +205,16 @@ export const areNoticesDue = (at: Date): RawBuilder<unknown> => sql`exists (sele
 
 const readDue = async ({ db, now }: Work): Promise<DueRow[]> => {
   const found = await sql<DueRow>`
-    select project_id, period_id, player_id ${dueNotices(now)} order by due_at limit ${DUE_AT_ONCE}`.execute(
-    db,
-  );
+    select project_id as "projectId", period_id as "periodId", player_id as "playerId" ${dueNotices(now)}
+    order by due_at limit ${DUE_AT_ONCE}`.execute(db);
   return found.rows;
 };
 
 const listsOf = (rows: readonly DueRow[]): ChangedList[] =>
-  [...Map.groupBy(rows, (row) => row.period_id)].map(([periodId, ofList]) => ({
-    projectId: ofList[0]!.project_id,
+  [...Map.groupBy(rows, (row) => row.periodId)].map(([periodId, ofList]) => ({
+    projectId: ofList[0]!.projectId,
     periodId,
-    playerIds: new Set(ofList.map((row) => row.player_id)),
+    playerIds: new Set(ofList.map((row) => row.playerId)),
   }));
 
 /** Removes what is due for lists that are closed or send no notices any more. */
@@ -300,16 +290,24 @@ export const deferNotices = async (
 /** Maximum number of lines kept per leaderboard. */
 export const FEED_MAX = 100;
 
-export const FEED_TYPES = ["leaderboard.rank_changed", "leaderboard.new_leader"] as const;
+const FEED_TYPES = ["leaderboard.rank_changed", "leaderboard.new_leader"] as const;
 type FeedType = (typeof FEED_TYPES)[number];
 
 /** A line as it is stored: project, leaderboard, id. Players are referenced by id only. */
 type FeedRow = { p: string; l: string; i: string; type: FeedType; data: unknown };
 
 /** A line as the API shows it: `data` is that of the event of this type. */
-export type FeedLine = { id: string; type: FeedType; createdAt: string; data: Json };
+export const FeedLine = z
+  .object({
+    id: z.uuid(),
+    type: z.enum(FEED_TYPES),
+    createdAt: z.iso.datetime(),
+    data: z.record(z.string(), z.unknown()),
+  })
+  .meta({ id: "LeaderboardFeedLine" });
+type FeedLine = z.output<typeof FeedLine>;
 
-type Row = { id: string; type: FeedType; data: Json; created_at: Date };
+type Row = RowOf<FeedLine> & { data: Json };
 type Person = Json & { playerId: string };
 
 const peopleOf = ({ type, data }: Row): Person[] => {
@@ -323,8 +321,8 @@ const showLine = (row: Row, names: ReadonlyMap<string, Name>): FeedLine[] => {
     const found = names.get(person.playerId);
     return found ? { ...person, externalUserId: found.externalUserId } : null;
   };
-  const { id, type, data, created_at: at } = row;
-  const createdAt = at.toISOString();
+  const { id, type, data } = row;
+  const createdAt = row.createdAt.toISOString();
   if (type === "leaderboard.rank_changed") {
     const shown = name(data as Person);
     return shown ? [{ id, type, createdAt, data: shown }] : [];
@@ -345,7 +343,7 @@ export const readFeed = async (
 ): Promise<FeedLine[]> => {
   const leaderboard = await getLeaderboard(work, projectId, leaderboardRef);
   const found = await sql<Row>`
-    select id, type, data, created_at from leaderboard_feed
+    select id, type, data, created_at as "createdAt" from leaderboard_feed
     where project_id = ${projectId} and leaderboard_id = ${leaderboard.id}
     order by id desc limit ${FEED_MAX}`.execute(work.db);
   const people = new Set(found.rows.flatMap(peopleOf).map(({ playerId }) => playerId));

@@ -260,17 +260,13 @@ const advance = async (
   return { closing: next, isDone: next.phase === "PRIZES" && !hasPrizes };
 };
 
-type TopRow = {
-  player_id: string;
-  external_user_id: string;
-  display_name: string | null;
-  rank: number;
-  rank_score: number;
-};
+/** `score`: as stored in entries. */
+type TopRow = FinalRank;
 
 const readTop = async ({ db }: Work, { project_id, id }: PeriodRow): Promise<TopRow[]> => {
   const found = await sql<TopRow>`
-    select r.player_id, p.external_user_id, p.display_name, r.rank, r.rank_score
+    select r.player_id as "playerId", p.external_user_id as "externalUserId",
+      p.display_name as "displayName", r.rank, r.rank_score as score
     from leaderboard_results r join players p on p.project_id = r.project_id and p.id = r.player_id
     where r.project_id = ${project_id} and r.period_id = ${id} and r.position < ${TOP_MAX}
     order by r.position`.execute(db);
@@ -300,8 +296,8 @@ const finish = async (work: Work, { row, leaderboard }: Ended, closing: Closing)
   const [first] = top;
   await sql`
     update leaderboard_periods set status = 'CLOSED', closing = null, closed_at = ${closedAt}::timestamptz,
-      participants = ${closing.count}, leader_id = ${first?.player_id ?? null}::uuid,
-      leader_score = ${first?.rank_score ?? null}::bigint
+      participants = ${closing.count}, leader_id = ${first?.playerId ?? null}::uuid,
+      leader_score = ${first?.score ?? null}::bigint
     where project_id = ${row.project_id} and id = ${row.id}`.execute(work.db);
   const board = boardOf(leaderboard);
   work.emit(row.project_id, "leaderboard.period_closed", {
@@ -310,17 +306,11 @@ const finish = async (work: Work, { row, leaderboard }: Ended, closing: Closing)
     periodKey: row.period_key,
     board: row.board,
     participants: closing.count,
-    top: top.map((place): FinalRank => ({
-      playerId: place.player_id,
-      externalUserId: place.external_user_id,
-      displayName: place.display_name,
-      rank: place.rank,
-      score: fromRankScore(board, place.rank_score),
-    })),
+    top: top.map((place): FinalRank => ({ ...place, score: fromRankScore(board, place.score) })),
     prizesGranted: closing.granted,
     promoted: 0,
     relegated: 0,
-    closedAt: work.now.toISOString(),
+    closedAt,
   });
   await rankIfOver(work, leaderboard, row.period_key);
 };

@@ -1,4 +1,7 @@
 import { sql } from "kysely";
+import { z } from "zod";
+import { Person } from "../../kernel/events/shapes.ts";
+import { isOver, LIST_STATUSES } from "../board-list.ts";
 import { audit } from "../../accounts/audit/audit.ts";
 import { type ListStatus, windowAt } from "../../evaluation/boards/board.ts";
 import { fromRankScore, isPlain, reachedUs } from "../../evaluation/boards/lists.ts";
@@ -10,10 +13,10 @@ import { newId } from "../../kernel/ids.ts";
 import { isoOf } from "../../kernel/iso-time.ts";
 import { offsetOf, type Ordered, type PageQuery, type SortOf } from "../../kernel/paging.ts";
 import { changeConfig, countRows, type Total, type Transact, type Work } from "../../kernel/work.ts";
-import { getLeaderboard } from "../leaderboards.ts";
+import { getLeaderboard, isFilled } from "../leaderboards.ts";
 import { type Name, readNames } from "../live-list.ts";
 import { openBoard } from "./open.ts";
-import type { PeriodRow, PrizeStatus } from "./prizes.ts";
+import { type PeriodRow, PRIZE_STATUSES } from "./prizes.ts";
 import { boardOf, type Leaderboard } from "../../progression/load-plan.ts";
 
 type Reset = {
@@ -21,10 +24,6 @@ type Reset = {
   /** Number of lists that it closes, one for each value of the breakdown. */
   closing: number;
 };
-
-/** A board of total XP: its scores are the players' XP, before a reset as after it. */
-const showsTotals = ({ definition: { metric, period } }: Leaderboard): boolean =>
-  metric.source === "XP" && period.kind === "ALL_TIME";
 
 /**
  * Closes a board's open lists and starts over at once: the previous lists close with their final order, with
@@ -41,7 +40,8 @@ export const resetLeaderboard = async (
   const leaderboard = await getLeaderboard(work, projectId, ref);
   if (leaderboard.status === "ARCHIVED")
     throw conflict("LEADERBOARD_ARCHIVED", "the leaderboard is archived");
-  if (showsTotals(leaderboard))
+  // Its scores are the players' XP, before a reset as after it.
+  if (isFilled(leaderboard.definition))
     throw conflict(
       "SHOWS_TOTALS",
       "it shows the XP that players have in total, which a reset would not change",
@@ -91,21 +91,31 @@ const endLists = async (
   return closed.rows.length;
 };
 
-/** The ranked player; null if banned, deleted or erased by now. */
-type RankedPlayer = (Name & { playerId: string }) | null;
+const RankedPlayerBody = Person.extend({
+  avatarUrl: z.string().nullable(),
+})
+  .nullable()
+  .meta({ description: "null for players who are banned, deleted or erased by now" });
+type RankedPlayer = z.output<typeof RankedPlayerBody>;
 
-/** A list of a board: one window, and one value of its breakdown. Times are ISO 8601. */
-type BoardPeriod = {
-  id: string;
-  key: string;
-  board: string;
-  status: ListStatus;
-  startsAt: string | null;
-  endsAt: string | null;
-  closedAt: string | null;
-  participants: number;
-  leader: { player: RankedPlayer; score: number } | null;
-};
+export const WindowKey = z.string().min(1).max(64).meta({ example: "2026-W02" });
+export const BOARD = "The value of the breakdown; empty without one";
+
+/** A list of a board: one window, and one value of its breakdown. */
+export const PeriodBody = z
+  .object({
+    id: z.uuid(),
+    key: WindowKey,
+    board: z.string().meta({ description: BOARD }),
+    status: z.enum(LIST_STATUSES),
+    startsAt: z.iso.datetime().nullable().meta({ description: "null: as old as the leaderboard" }),
+    endsAt: z.iso.datetime().nullable(),
+    closedAt: z.iso.datetime().nullable(),
+    participants: z.int(),
+    leader: z.object({ player: RankedPlayerBody, score: z.number() }).nullable(),
+  })
+  .meta({ id: "LeaderboardPeriod" });
+type BoardPeriod = z.output<typeof PeriodBody>;
 
 const rankedPlayerOf = (names: ReadonlyMap<string, Name>, playerId: string): RankedPlayer => {
   const name = names.get(playerId);
@@ -120,8 +130,6 @@ const closedHead = ({ participants, leader_id, leader_score }: PeriodRow): Head 
   leader:
     leader_id === null || leader_score === null ? null : { playerId: leader_id, rankScore: leader_score },
 });
-
-const isOver = ({ status }: PeriodRow): boolean => status === "CLOSED" || status === "ARCHIVED";
 
 type Shown = { head: Head; names: ReadonlyMap<string, Name> };
 
@@ -205,14 +213,23 @@ export const readPeriods = async (
 };
 
 /** A place of a closed list. */
-type FinalEntry = {
-  rank: number;
-  player: RankedPlayer;
-  score: number;
-  reachedAt: string;
-  /** Index of the board's prize that it has won, from 0, and its status. */
-  prize: { prize: number; status: PrizeStatus } | null;
-};
+export const PlaceBody = z
+  .object({
+    rank: z.int(),
+    player: RankedPlayerBody,
+    score: z.number(),
+    reachedAt: z.iso.datetime(),
+    prize: z
+      .object({
+        prize: z.int().meta({ description: "Which of the leaderboard's prizes, from 0" }),
+        status: z.enum(PRIZE_STATUSES).meta({
+          description: "WAITING: to be claimed; CANCELLED: the player was suspended",
+        }),
+      })
+      .nullable(),
+  })
+  .meta({ id: "LeaderboardResult" });
+type FinalEntry = z.output<typeof PlaceBody>;
 
 type PlaceRow = {
   player_id: string;

@@ -1,9 +1,10 @@
 import { type RawBuilder, sql } from "kysely";
 import { isoOf } from "../../kernel/iso-time.ts";
 import { shareConfig, type Work } from "../../kernel/work.ts";
-import { Leaderboard } from "../../progression/load-plan.ts";
+import { boardOf, Leaderboard } from "../../progression/load-plan.ts";
+import { isPlain, listOf } from "../../evaluation/boards/lists.ts";
 import { graceMsOf } from "../../evaluation/boards/period.ts";
-import { nextStart, periodIdOf, type Timed, type Window, windowAt } from "../../evaluation/boards/board.ts";
+import { type List, nextStart, windowAt } from "../../evaluation/boards/board.ts";
 
 /** Maximum number of projects per sweep. */
 const PROJECTS_MAX = 1_000;
@@ -27,53 +28,77 @@ export const projectsToOpen = async ({ db, now }: Work): Promise<string[]> => {
   return found.rows.map(({ project_id }) => project_id);
 };
 
-const timedOf = ({ definition: { period }, resets }: Leaderboard): Timed => ({ period, resets });
-
+/** A row of a list as it is created: `l`, its window was over already; `g`, it gives prizes. */
 type NewList = {
   id: string;
   b: string;
   k: string;
+  v: string;
   s: string | null;
   e: string | null;
   c: string | null;
+  l: boolean;
+  g: boolean;
 };
 
-const newList = (leaderboard: Leaderboard, { key, startsAtMs, endsAtMs }: Window): NewList => ({
-  id: periodIdOf(leaderboard, key, ""),
-  b: leaderboard.id,
-  k: key,
-  s: isoOf(startsAtMs),
-  e: isoOf(endsAtMs),
-  c: isoOf(endsAtMs === null ? null : endsAtMs + graceMsOf(leaderboard.definition.period)),
-});
+const newList = (
+  { id, board, window: { key, startsAtMs, endsAtMs }, value }: List,
+  nowMs: number,
+): NewList => {
+  const isLate = endsAtMs !== null && endsAtMs <= nowMs;
+  return {
+    id,
+    b: board.id,
+    k: key,
+    v: value,
+    s: isoOf(startsAtMs),
+    e: isoOf(endsAtMs),
+    c: isoOf(endsAtMs === null ? null : endsAtMs + graceMsOf(board.period)),
+    l: isLate,
+    g: !isLate || board.prizesForLate,
+  };
+};
+
+/**
+ * Creates the rows of lists that have none. Ordered as in the batches that create such rows, to avoid
+ * deadlocks. Without a target: of two inserts at once, the one whose target is the primary key fails at the
+ * other unique key.
+ */
+const insertLists = async (
+  { db, now }: Work,
+  projectId: string,
+  lists: readonly NewList[],
+): Promise<void> => {
+  const time = sql`${now.toISOString()}::timestamptz`;
+  await sql`
+    insert into leaderboard_periods (project_id, id, leaderboard_id, period_key, board, starts_at, ends_at,
+      close_at, is_late, grants_prizes, created_at, written_at)
+    select ${projectId}::uuid, id, b, k, v, s, e, c, l, g, ${time}, ${time}
+    from json_to_recordset(${JSON.stringify(lists)}::json) as x(id uuid, b uuid, k text, v text,
+      s timestamptz, e timestamptz, c timestamptz, l boolean, g boolean)
+    order by id
+    on conflict do nothing`.execute(db);
+};
+
+/** Creates the periods of lists that are filled with their board; a board with one ranking needs none. */
+export const makePeriods = async (work: Work, projectId: string, filled: readonly List[]): Promise<void> => {
+  const lists = filled.filter(({ board }) => !isPlain(board));
+  const rows = lists.map((list) => newList(list, work.now.getTime()));
+  if (rows.length > 0) await insertLists(work, projectId, rows);
+};
 
 /**
  * Creates the rows of lists, or finds those that a score has created. @returns ids of those not announced
  * before
  */
-const openLists = async (
-  { db, now }: Work,
-  projectId: string,
-  lists: readonly NewList[],
-): Promise<Set<string>> => {
+const openLists = async (work: Work, projectId: string, lists: readonly NewList[]): Promise<Set<string>> => {
   if (lists.length === 0) return new Set();
-  const time = sql`${now.toISOString()}::timestamptz`;
-  const asked = JSON.stringify(lists);
-  // Ordered as in the batches that create such rows, to avoid deadlocks. Without a target: of two inserts at
-  // once, the one whose target is the primary key fails at the other unique key.
-  await sql`
-    insert into leaderboard_periods (project_id, id, leaderboard_id, period_key, starts_at, ends_at, close_at,
-      created_at, written_at)
-    select ${projectId}::uuid, id, b, k, s, e, c, ${time}, ${time}
-    from json_to_recordset(${asked}::json) as x(
-      id uuid, b uuid, k text, s timestamptz, e timestamptz, c timestamptz)
-    order by id
-    on conflict do nothing`.execute(db);
+  await insertLists(work, projectId, lists);
   const announced = await sql<{ id: string }>`
     update leaderboard_periods set is_told = true
     where project_id = ${projectId} and not is_told
-      and id in (select id from json_to_recordset(${asked}::json) as x(id uuid))
-    returning id`.execute(db);
+      and id in (select id from json_to_recordset(${JSON.stringify(lists)}::json) as x(id uuid))
+    returning id`.execute(work.db);
   return new Set(announced.rows.map(({ id }) => id));
 };
 
@@ -88,8 +113,9 @@ export const openBoard = async (work: Work, leaderboard: Leaderboard): Promise<v
 const openBoards = async (work: Work, projectId: string, boards: readonly Leaderboard[]): Promise<void> => {
   const nowMs = work.now.getTime();
   const opened = boards.flatMap((board) => {
-    const window = windowAt(timedOf(board), nowMs);
-    return window ? [{ board, list: newList(board, window) }] : [];
+    const scored = boardOf(board);
+    const window = windowAt(scored, nowMs);
+    return window ? [{ board, list: newList(listOf(scored, window, ""), nowMs) }] : [];
   });
   const announced = await openLists(
     work,
@@ -98,7 +124,7 @@ const openBoards = async (work: Work, projectId: string, boards: readonly Leader
   );
   for (const { board, list } of opened) if (announced.has(list.id)) emitStart(work, board, list);
   for (const board of boards) {
-    const next = nextStart(timedOf(board), nowMs);
+    const next = nextStart(boardOf(board), nowMs);
     board.opensAt = next === undefined ? null : new Date(next);
   }
 };

@@ -147,7 +147,8 @@ type ResultRow = {
 type Winner = { position: number; rank: number; playerId: string; prize: number; rewards: RewardBundle };
 
 /** Status of a prize. CANCELLED: its player is suspended, or has a better place in the same list. */
-export type PrizeStatus = "GRANTED" | "WAITING" | "CANCELLED" | "FAILED";
+export const PRIZE_STATUSES = ["GRANTED", "WAITING", "CANCELLED", "FAILED"] as const;
+type PrizeStatus = (typeof PRIZE_STATUSES)[number];
 
 export type Prizes = { row: PeriodRow; leaderboard: Leaderboard; prizes: readonly Prize[] };
 

@@ -18,6 +18,7 @@ import { STREAK_EDITS } from "../../economy/streaks/kind.ts";
 import { DUE_STREAKS, settlePlayersStreaks } from "../../economy/streaks/player-streaks.ts";
 import { DESIGNERS } from "../../kernel/caller.ts";
 import { conflict, DomainError, invalid } from "../../kernel/errors.ts";
+import { type RowOf, shownRow } from "../../kernel/json.ts";
 import { readWithin } from "../../kernel/read.ts";
 import { atProjectTime, holdConfig, projectTime, type Work } from "../../kernel/work.ts";
 import { beginClosing, closeTimesOf, closingListsOf, stepClosing } from "../../leaderboards/periods/close.ts";
@@ -25,8 +26,8 @@ import { openWindows, windowTimesOf } from "../../leaderboards/periods/open.ts";
 import { stepRanking, windowsToRank } from "../../leaderboards/periods/values.ts";
 import {
   type JobInProgress,
+  JOB_STATUSES,
   jobKind,
-  type JobStatus,
   queueJob,
   type Step,
 } from "../../long-work/project-jobs.ts";
@@ -122,21 +123,18 @@ const DUE_KINDS = {
 } as const satisfies Record<string, DueKind>;
 
 type DueName = keyof typeof DUE_KINDS;
-export const DUE_NAMES = Object.keys(DUE_KINDS) as DueName[];
+const DUE_NAMES = Object.keys(DUE_KINDS) as DueName[];
 
 /** Maximum entries of the list of what an advance has done. */
-export const HAPPENED_MAX = 200;
+const HAPPENED_MAX = 200;
 
-const Counts = z.object(
-  Object.fromEntries(DUE_NAMES.map((name) => [name, z.int().default(0)])) as Record<
-    DueName,
-    z.ZodDefault<z.ZodInt>
-  >,
-);
+/** The shape of an object that has the same for each kind. */
+const eachDue = <S extends z.ZodType>(schema: S) =>
+  Object.fromEntries(DUE_NAMES.map((name) => [name, schema])) as Record<DueName, S>;
 
 /** What an advance has done: the first things in their order, and the number of all by kind. */
 const Happened = z.object({
-  counts: Counts.prefault({}),
+  counts: z.object(eachDue(z.int().default(0))).prefault({}),
   first: z.array(z.object({ at: z.iso.datetime(), what: z.enum(DUE_NAMES), count: z.int() })).default([]),
   /** Whether more has happened than the list has. */
   isCut: z.boolean().default(false),
@@ -297,25 +295,31 @@ const DAY_MS = 86_400_000;
 /** How far a sandbox's clock may be ahead of the server's, in ms: two years. */
 const CLOCK_AHEAD_MAX_MS = 731 * DAY_MS;
 
-/** The latest advance of a clock. */
-type Advance = {
-  jobId: string;
-  status: JobStatus;
-  error: string | null;
-  startedAt: string;
-  finishedAt: string | null;
-  happened: Happened;
-};
-
-export type TestClock = {
-  sandboxProjectId: string;
-  /** The time of the sandbox. */
-  now: string;
-  serverNow: string;
-  aheadSeconds: number;
-  /** Kept for a day after it has ended. */
-  lastAdvance: Advance | null;
-};
+export const ClockBody = z.object({
+  sandboxProjectId: z.uuid(),
+  now: z.iso.datetime().meta({ description: "The time of the sandbox; it goes on from there" }),
+  serverNow: z.iso.datetime(),
+  aheadSeconds: z.int(),
+  lastAdvance: z
+    .object({
+      jobId: z.uuid(),
+      status: z.enum(JOB_STATUSES),
+      error: z.string().nullable(),
+      startedAt: z.iso.datetime(),
+      finishedAt: z.iso.datetime().nullable(),
+      happened: z.object({
+        counts: z.object(eachDue(z.int())).meta({ description: "How much of each kind fell due on the way" }),
+        first: z
+          .array(z.object({ at: z.iso.datetime(), what: z.enum(DUE_NAMES), count: z.int() }))
+          .meta({ description: `The first ${HAPPENED_MAX}, in their order` }),
+        isCut: z.boolean(),
+      }),
+    })
+    .nullable()
+    .meta({ description: "The latest advance, until a day after its end" }),
+});
+export type TestClock = z.output<typeof ClockBody>;
+type Advance = TestClock["lastAdvance"];
 
 const noSandbox = (): DomainError =>
   new DomainError(
@@ -332,32 +336,18 @@ export const findSandbox = async (work: Work, tenantId: string, projectId: strin
   return sandbox;
 };
 
-type JobRow = {
-  id: string;
-  status: JobStatus;
-  state: { happened?: unknown };
-  result: unknown;
-  error: string | null;
-  created_at: Date;
-  finished_at: Date | null;
-};
+type LastRow = Omit<NonNullable<Advance>, "happened">;
 
-const readLast = async ({ db }: Work, projectId: string): Promise<Advance | null> => {
-  const { rows } = await sql<JobRow>`
-    select id, status, state, result, error, created_at, finished_at from project_jobs
+const readLast = async ({ db }: Work, projectId: string): Promise<Advance> => {
+  const { rows } = await sql<RowOf<LastRow> & { state: { happened?: unknown }; result: unknown }>`
+    select id as "jobId", status, error, created_at as "startedAt", finished_at as "finishedAt", state, result
+    from project_jobs
     where project_id = ${projectId}::uuid and kind = ${clockAdvance.kind}
     order by id desc limit 1`.execute(db);
-  const [row] = rows;
   // Results are kept for a day.
-  if (!row || (row.status === "SUCCEEDED" && row.result === null)) return null;
-  return {
-    jobId: row.id,
-    status: row.status,
-    error: row.error,
-    startedAt: row.created_at.toISOString(),
-    finishedAt: row.finished_at?.toISOString() ?? null,
-    happened: Happened.parse(row.result ?? row.state.happened ?? {}),
-  };
+  if (!rows[0] || (rows[0].status === "SUCCEEDED" && rows[0].result === null)) return null;
+  const { state, result, ...row } = rows[0];
+  return { ...shownRow<LastRow>(row), happened: Happened.parse(result ?? state.happened ?? {}) };
 };
 
 /** Returns the clock of a sandbox, and what its latest advance has done. */

@@ -1,18 +1,20 @@
 import { isDeepStrictEqual } from "node:util";
+import { z } from "zod";
 import type { Json } from "../../kernel/events/events.ts";
 import { mapInSlices } from "../../kernel/slices.ts";
 import { type ConfigDocument, REPORTS, keyOf, sectionOf, SECTIONS, SINGLE } from "./document.ts";
 
 /** Reports alone are deleted: nothing of players hangs on them, and nothing else is archived of them. */
-export const CONFIG_ACTIONS = ["CREATE", "UPDATE", "ARCHIVE", "DELETE"] as const;
+const CONFIG_ACTIONS = ["CREATE", "UPDATE", "ARCHIVE", "DELETE"] as const;
 
-/** An import's change to one definition. `fields`: the differing ones. */
-export type ConfigChange = {
-  section: string;
-  key: string;
-  action: (typeof CONFIG_ACTIONS)[number];
-  fields: string[];
-};
+/** An import's change to one definition. */
+export const ConfigChange = z.object({
+  section: z.string().meta({ example: "badges" }),
+  key: z.string(),
+  action: z.enum(CONFIG_ACTIONS).meta({ description: "DELETE: of analyticsReports" }),
+  fields: z.array(z.string()).meta({ description: "The fields that differ" }),
+});
+export type ConfigChange = z.output<typeof ConfigChange>;
 
 /**
  * Computes the changes that turn a project in state `current` into what a document describes. Items that the

@@ -31,16 +31,7 @@ export const findingsOf = (
 /** The page's ids as a parameter of `any(…::uuid[])`. */
 export const idsOf = ({ playerIds }: Page): string => `{${playerIds.join(",")}}`;
 
-type LedgerRow = {
-  player_id: string;
-  seq: number;
-  idempotency_key: string;
-  asset: Chained["asset"];
-  currency_key: string | null;
-  amount: number;
-  balance_after: number;
-  hash: string;
-};
+type LedgerRow = Chained & { playerId: string; seq: number; hash: string };
 
 /** Number of entries per statement. */
 const LINES_PAGE = 5_000;
@@ -55,33 +46,27 @@ type Sum = {
   problem: Problem | undefined;
 };
 
-const assetOf = ({ asset, currency_key }: LedgerRow): string => currency_key ?? asset;
+const assetOf = ({ asset, currencyKey }: LedgerRow): string => currencyKey ?? asset;
 
 const addLine = (sum: Sum, row: LedgerRow): void => {
-  const { seq, amount, balance_after: balanceAfter } = row;
-  const chained = { key: row.idempotency_key, asset: row.asset, currencyKey: row.currency_key };
   const asset = assetOf(row);
-  const total = (sum.totals.get(asset) ?? 0) + amount;
+  const total = (sum.totals.get(asset) ?? 0) + row.amount;
   sum.totals.set(asset, total);
-  sum.problem ??= problemOf(sum, row, { total, expected: { ...chained, amount, balanceAfter } });
-  sum.seq = seq;
+  sum.problem ??= problemOf(sum, row, total);
+  sum.seq = row.seq;
   sum.hash = row.hash;
 };
 
-const problemOf = (
-  sum: Sum,
-  row: LedgerRow,
-  { total, expected }: { total: number; expected: Chained },
-): Problem | undefined => {
-  const { seq } = row;
+const problemOf = (sum: Sum, row: LedgerRow, total: number): Problem | undefined => {
+  const { seq, balanceAfter } = row;
   if (seq !== sum.seq + 1) return { invariant: "I3", message: `ledger line ${sum.seq + 1} is missing` };
-  if (row.hash !== chainHash(sum.hash, expected))
+  if (row.hash !== chainHash(sum.hash, row))
     return { invariant: "I4", message: `ledger line ${seq} is not what was chained` };
   // Lives regenerate without an entry, so sums are only checked for the other assets.
-  if (row.asset !== "LIVES" && total !== expected.balanceAfter)
+  if (row.asset !== "LIVES" && total !== balanceAfter)
     return {
       invariant: "I2",
-      message: `ledger line ${seq} says ${expected.balanceAfter} ${assetOf(row)}, its sum is ${total}`,
+      message: `ledger line ${seq} says ${balanceAfter} ${assetOf(row)}, its sum is ${total}`,
     };
   return undefined;
 };
@@ -92,28 +77,21 @@ const sumLedgers = async ({ db }: Work, page: Page): Promise<Map<string, Sum>> =
   let [afterPlayer, afterSeq] = [NIL_ID, 0];
   for (;;) {
     const { rows } = await sql<LedgerRow>`
-      select player_id, seq, idempotency_key, asset, currency_key, amount, balance_after, hash
+      select player_id as "playerId", seq, idempotency_key as key, asset, currency_key as "currencyKey",
+        amount, balance_after as "balanceAfter", hash
       from ledger_entries
       where project_id = ${page.projectId} and player_id = any(${idsOf(page)}::uuid[])
         and (player_id, seq) > (${afterPlayer}::uuid, ${afterSeq}::bigint)
       order by player_id, seq limit ${LINES_PAGE}`.execute(db);
     for (const row of rows) {
-      const sum = sums.get(row.player_id) ?? { seq: 0, hash: null, totals: new Map(), problem: undefined };
-      sums.set(row.player_id, sum);
+      const sum = sums.get(row.playerId) ?? { seq: 0, hash: null, totals: new Map(), problem: undefined };
+      sums.set(row.playerId, sum);
       addLine(sum, row);
     }
     const last = rows.at(-1);
     if (!last || rows.length < LINES_PAGE) return sums;
-    [afterPlayer, afterSeq] = [last.player_id, last.seq];
+    [afterPlayer, afterSeq] = [last.playerId, last.seq];
   }
-};
-
-type Row = {
-  player_id: string;
-  currency_key: string;
-  balance: number;
-  held: number;
-  holds: number | null;
 };
 
 /** One player's balance of one currency: as stored, and as derived from the ledger and the open holds. */
@@ -126,6 +104,8 @@ type Compared = {
   holds: number;
 };
 
+type Stored = Omit<Compared, "total">;
+
 type CheckInput = { sums: ReadonlyMap<string, Sum>; repair: boolean };
 
 /** I2 and I5: balances are the sums of their ledger entries, and held amounts those of open holds. */
@@ -136,11 +116,11 @@ const checkBalances = async (work: Work, page: Page, { sums, repair }: CheckInpu
   return wrong.flatMap((one) => balanceFindings(page, one));
 };
 
-const readBalances = async ({ db }: Work, page: Page): Promise<readonly Row[]> => {
-  const { rows } = await sql<Row>`
-    select coalesce(b.player_id, h.player_id) as player_id,
-      coalesce(b.currency_key, h.currency_key) as currency_key,
-      coalesce(b.balance, 0) as balance, coalesce(b.held, 0) as held, h.amount as holds
+const readBalances = async ({ db }: Work, page: Page): Promise<readonly Stored[]> => {
+  const { rows } = await sql<Stored>`
+    select coalesce(b.player_id, h.player_id) as "playerId",
+      coalesce(b.currency_key, h.currency_key) as "currencyKey",
+      coalesce(b.balance, 0) as balance, coalesce(b.held, 0) as held, coalesce(h.amount, 0) as holds
     from (select * from player_balances
       where project_id = ${page.projectId} and player_id = any(${idsOf(page)}::uuid[])) b
     full join (
@@ -152,13 +132,9 @@ const readBalances = async ({ db }: Work, page: Page): Promise<readonly Row[]> =
 };
 
 /** Returns every balance that is stored or has ledger entries. */
-const compare = (rows: readonly Row[], sums: ReadonlyMap<string, Sum>): Compared[] => {
+const compare = (rows: readonly Stored[], sums: ReadonlyMap<string, Sum>): Compared[] => {
   const compared = new Map<string, Compared>();
-  for (const row of rows) {
-    const { player_id: playerId, currency_key: currencyKey } = row;
-    const kept = { balance: row.balance, held: row.held, holds: row.holds ?? 0 };
-    compared.set(`${playerId} ${currencyKey}`, { playerId, currencyKey, ...kept, total: 0 });
-  }
+  for (const row of rows) compared.set(`${row.playerId} ${row.currencyKey}`, { ...row, total: 0 });
   for (const [playerId, { totals }] of sums) {
     for (const [currencyKey, total] of totals) {
       if (currencyKey === "XP" || currencyKey === "LIVES") continue;

@@ -17,7 +17,7 @@ import type { Work } from "../../kernel/work.ts";
 import { loadStates } from "../../progression/load-states.ts";
 import { lockPlayersById } from "../../progression/load.ts";
 import { PLAYER_PARTS } from "../../progression/parts/player-parts.ts";
-import { loadPlans, projectPlans } from "../../progression/plan.ts";
+import { findPlan } from "../../progression/plan.ts";
 import { type Check, type Finding, findingsOf, idsOf, type Page } from "./finding.ts";
 import { isAlwaysAvailable, neverFalls, recount } from "../../revert/counters-without.ts";
 import { readOtherTiers } from "../../revert/read-followed.ts";
@@ -30,7 +30,7 @@ import { readCounterStarts } from "../../revert/read-record.ts";
  */
 export const checkBadges: Check = async (work, page) => {
   if (!(await hasFollowers(work, page))) return [];
-  const plan = (await loadPlans(work, [page.projectId], projectPlans)).get(page.projectId);
+  const plan = await findPlan(work, page.projectId);
   const followers = plan ? followersOf(plan) : [];
   if (!plan || followers.length === 0) return [];
   const held = await readHeld(work, page, followers);
@@ -86,19 +86,13 @@ const isEarnable = (badge: CompiledBadge): boolean =>
 const dueBy = ({ badge, metric, counter }: Held, atMs: number): number =>
   dueTier(badge.definition, readCounter(metric, counter, { at: atMs }) ?? 0);
 
-type Row = {
-  player_id: string;
-  badge_key: string;
-  tier: number;
-  progress: number;
-  counter: CounterState | null;
-};
+type Row = Omit<Held, keyof Follower | "counter"> & { key: string; counter: CounterState | null };
 
 const readHeld = async ({ db }: Work, page: Page, followers: readonly Follower[]): Promise<Held[]> => {
   const byKey = new Map(followers.map((follower) => [follower.badge.definition.key, follower]));
   const wanted = followers.map(({ badge, metric }) => ({ k: badge.definition.key, m: metric.id }));
   const { rows } = await sql<Row>`
-    select b.player_id, b.badge_key, b.tier, b.progress, s.doc -> 'c' -> x.m as counter
+    select b.player_id as "playerId", b.badge_key as key, b.tier, b.progress, s.doc -> 'c' -> x.m as counter
     from json_to_recordset(${JSON.stringify(wanted)}::json) as x(k text, m text)
     join definitions d on d.project_id = ${page.projectId} and d.kind = 'badge' and d.key = x.k
     join player_badges b on b.project_id = d.project_id and b.badge_key = x.k
@@ -106,11 +100,9 @@ const readHeld = async ({ db }: Work, page: Page, followers: readonly Follower[]
     join players p on p.project_id = b.project_id and p.id = b.player_id and p.status = 'ACTIVE'
     left join player_states s on s.project_id = b.project_id and s.player_id = b.player_id
     where b.revoked_at is null and b.updated_at >= d.updated_at`.execute(db);
-  return rows.map(({ player_id: playerId, badge_key: key, tier, progress, counter }) => ({
+  return rows.map(({ key, counter, ...held }) => ({
     ...byKey.get(key)!,
-    playerId,
-    tier,
-    progress,
+    ...held,
     counter: counter ?? undefined,
   }));
 };
@@ -253,17 +245,20 @@ const checkLines = async (work: Work, page: Page): Promise<Finding[]> => {
     from held where is_other or told_percent <> percent::text
     order by quest_key, cycle_key`.execute(work.db);
   if (rows.length === 0) return [];
-  const plan = (await loadPlans(work, [page.projectId], projectPlans)).get(page.projectId);
+  const plan = await findPlan(work, page.projectId);
   const wrong = rows.filter((row) => !row.isOfPercent || (plan !== undefined && isCountedApart(plan, row)));
   return findingsOf("I15", page, wrong);
 };
 
-/** Whether the version of a quest is kept, and no counter of the player's whole life is in its percent. */
-const isCountedApart = ({ quests }: ProjectPlan, { questKey, version }: Told): boolean => {
+/** Returns the version of a quest by which a cycle is done, if it is kept. */
+const keptVersion = ({ quests }: ProjectPlan, { questKey, version }: Pick<Cycle, "questKey" | "version">) => {
   const quest = quests.byKey.get(questKey);
-  const own = quest && versionOf(quest, version);
-  return own?.steps.every(({ lifetime }) => !lifetime) === true;
+  return quest && versionOf(quest, version);
 };
+
+/** Whether the version of a quest is kept, and no counter of the player's whole life is in its percent. */
+const isCountedApart = (plan: ProjectPlan, told: Told): boolean =>
+  keptVersion(plan, told)?.steps.every(({ lifetime }) => !lifetime) === true;
 
 type Cycle = {
   playerId: string;
@@ -285,7 +280,7 @@ const checkSteps = async (work: Work, page: Page): Promise<Finding[]> => {
       and state in ('IN_PROGRESS', 'COMPLETED', 'CLAIMED')
     order by player_id, quest_key, cycle_key`.execute(work.db);
   if (rows.length === 0) return [];
-  const plan = (await loadPlans(work, [page.projectId], projectPlans)).get(page.projectId);
+  const plan = await findPlan(work, page.projectId);
   const wrong = await mapInSlices(rows, (cycle) => {
     const { playerId, questKey, cycleKey, state } = cycle;
     const isCompleted = plan && isCompleteBy(plan, cycle);
@@ -299,8 +294,7 @@ const checkSteps = async (work: Work, page: Page): Promise<Finding[]> => {
 };
 
 /** Whether the steps that are done complete a cycle; undefined where its version is no longer kept. */
-const isCompleteBy = ({ quests }: ProjectPlan, { questKey, version, done }: Cycle): boolean | undefined => {
-  const quest = quests.byKey.get(questKey);
-  const own = quest && versionOf(quest, version);
-  return own && isComplete(own.definition, (key) => done?.includes(key) === true);
+const isCompleteBy = (plan: ProjectPlan, cycle: Cycle): boolean | undefined => {
+  const own = keptVersion(plan, cycle);
+  return own && isComplete(own.definition, (key) => cycle.done?.includes(key) === true);
 };

@@ -28,7 +28,7 @@ import { changePlayers } from "../../progression/change.ts";
 import { loadPage } from "../../progression/load-states.ts";
 import { lockPlayersById } from "../../progression/load.ts";
 import { docPart } from "../../progression/parts/part.ts";
-import { loadPlans, projectPlans } from "../../progression/plan.ts";
+import { findPlan } from "../../progression/plan.ts";
 import {
   type HistoryDigest,
   type HistoryEvent,
@@ -109,7 +109,7 @@ const recountNext = async (
   { projectId, state: before }: { projectId: string; state: Json },
   recountingOf: (plan: ProjectPlan) => Recounting,
 ): Promise<Step> => {
-  const plan = (await loadPlans(work, [projectId], projectPlans)).get(projectId);
+  const plan = await findPlan(work, projectId);
   if (!plan) return { result: { note: "the project is gone" } };
   const state = State.parse(before);
   const { metrics, gone, follow } = recountingOf(plan);
