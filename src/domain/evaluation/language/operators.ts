@@ -157,12 +157,15 @@ const compare = (a: unknown, b: unknown): number => {
   return isText(a) && isText(b) ? compareText(a, b) : Number.NaN;
 };
 
-const ordered = (decide: (difference: number) => boolean): Operator =>
-  operator(isOrdered, "must be a number or a string", (operand: number | string) =>
-    isNumber(operand)
-      ? (actual) => isNumber(actual) && decide(actual - operand)
-      : (actual) => isText(actual) && decide(compareText(actual, operand)),
-  );
+/** `numbers` is separate because rules mostly compare numbers. */
+const ordered = (
+  decide: (difference: number) => boolean,
+  numbers: (operand: number) => (actual: unknown) => boolean,
+): Operator =>
+  operator(isOrdered, "must be a number or a string", (operand: number | string) => {
+    if (isNumber(operand)) return numbers(operand);
+    return (actual) => isText(actual) && decide(compareText(actual, operand));
+  });
 
 const scalar = (make: (operand: Scalar) => Check): Operator =>
   operator(isScalar, "must be one string, number, boolean or null", make);
@@ -235,10 +238,22 @@ const isRange = (operand: unknown): boolean =>
 const OPERATORS = {
   eq,
   neq: not(eq),
-  gt: ordered((difference) => difference > 0),
-  gte: ordered((difference) => difference >= 0),
-  lt: ordered((difference) => difference < 0),
-  lte: ordered((difference) => difference <= 0),
+  gt: ordered(
+    (difference) => difference > 0,
+    (operand) => (actual) => isNumber(actual) && actual > operand,
+  ),
+  gte: ordered(
+    (difference) => difference >= 0,
+    (operand) => (actual) => isNumber(actual) && actual >= operand,
+  ),
+  lt: ordered(
+    (difference) => difference < 0,
+    (operand) => (actual) => isNumber(actual) && actual < operand,
+  ),
+  lte: ordered(
+    (difference) => difference <= 0,
+    (operand) => (actual) => isNumber(actual) && actual <= operand,
+  ),
   between: {
     ...operator(
       isRange,
