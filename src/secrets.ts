@@ -50,9 +50,7 @@ const derivedKey = (secret: string): string =>
   Buffer.from(hkdfSync("sha256", secret, "", "laurel encryption key", 32)).toString("base64url");
 
 const newSecrets = (): z.output<typeof SecretsFile> => ({
-  jwtPrivateKey: generateKeyPairSync("ed25519")
-    .privateKey.export({ type: "pkcs8", format: "pem" })
-    .toString(),
+  jwtPrivateKey: generateKeyPairSync("ed25519").privateKey.export({ type: "pkcs8", format: "pem" }),
   apiKeyPeppers: [randomBytes(32).toString("base64url")],
   encryptionKeys: [randomBytes(32).toString("base64url")],
 });

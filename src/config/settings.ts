@@ -45,7 +45,7 @@ export const list = z.string().transform((text) =>
 const jwtPrivateKey = z.string().transform((text, context) => {
   try {
     const key = privateKeyOf(text);
-    if (key.asymmetricKeyType === "ed25519") return key.export({ type: "pkcs8", format: "pem" }).toString();
+    if (key.asymmetricKeyType === "ed25519") return key.export({ type: "pkcs8", format: "pem" });
   } catch {
     // Reported below; the parser's own message could quote the key.
   }

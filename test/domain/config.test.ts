@@ -149,9 +149,10 @@ describe("configuration", () => {
   });
 
   it("refuses the sample secrets in production, in any spelling", () => {
-    const pem = createPrivateKey({ key: JSON.parse(SAMPLE_JWT_PRIVATE_KEY), format: "jwk" })
-      .export({ type: "pkcs8", format: "pem" })
-      .toString();
+    const pem = createPrivateKey({ key: JSON.parse(SAMPLE_JWT_PRIVATE_KEY), format: "jwk" }).export({
+      type: "pkcs8",
+      format: "pem",
+    });
     for (const key of [
       SAMPLE_JWT_PRIVATE_KEY,
       ` ${SAMPLE_JWT_PRIVATE_KEY} `,
@@ -186,7 +187,7 @@ describe("configuration", () => {
 
   it("takes the key as PEM or JWK and hands on the same PEM", async () => {
     const key = newKey();
-    const pem = key.export({ type: "pkcs8", format: "pem" }).toString();
+    const pem = key.export({ type: "pkcs8", format: "pem" });
     const jwk = JSON.stringify(key.export({ format: "jwk" }));
     for (const text of [pem, pem.replaceAll("\n", "\\n"), jwk]) {
       const settings = readConfig({
@@ -205,7 +206,7 @@ describe("configuration", () => {
       type: "pkcs8",
       format: "pem",
     });
-    assert.deepEqual(problemsOf({ JWT_PRIVATE_KEY: rsa.toString() }), ["JWT_PRIVATE_KEY"]);
+    assert.deepEqual(problemsOf({ JWT_PRIVATE_KEY: rsa }), ["JWT_PRIVATE_KEY"]);
   });
 
   it("makes secrets once for all that start together, readable by the owner alone", async () => {

@@ -25,9 +25,7 @@ export type TestApp = Client & { app: App; stop(): Promise<void> };
 type Log = ReturnType<typeof createLog>;
 
 const document = openApiDocument(routes);
-const privateKey = generateKeyPairSync("ed25519")
-  .privateKey.export({ type: "pkcs8", format: "pem" })
-  .toString();
+const privateKey = generateKeyPairSync("ed25519").privateKey.export({ type: "pkcs8", format: "pem" });
 
 const LOG_LEVEL = process.env["LOG_LEVEL"] ?? "silent";
 

@@ -102,7 +102,7 @@ export const selfSigned = ({
   const base64 = sequence(content, algorithm, signature).toString("base64");
   const lines = base64.replaceAll(/(.{64})/g, "$1\n");
   return {
-    key: privateKey.export({ type: "pkcs8", format: "pem" }).toString(),
+    key: privateKey.export({ type: "pkcs8", format: "pem" }),
     cert: `-----BEGIN CERTIFICATE-----\n${lines}\n-----END CERTIFICATE-----\n`,
   };
 };
