@@ -46,6 +46,11 @@ const eventProperty = conditionKind({
     const read = compilePath(path);
     return ({ event }) => read(event.properties);
   }),
+  compile: (condition) => {
+    const read = compilePath(condition.path);
+    const holds = compileComparison(condition);
+    return (turn) => holds(read(turn.event.properties), turn);
+  },
 });
 
 const largestOf = (value: unknown): number => {

@@ -47,10 +47,16 @@ const own = (value: unknown, name: string): unknown =>
 
 const isLength = (value: object, name: string): boolean => name === "length" && Array.isArray(value);
 
+/** Names that JSON can only hold as its own: nothing inherits them, so that reading needs no look first. */
+const isNeverInherited = (name: string): boolean => !(name in Object.prototype) && !(name in Array.prototype);
+
 /** Splits `path` once; one-segment paths, the common case, skip the loop. */
 export const compilePath = (path: string): Reader => {
   const segments = path.split(".");
   const [first, ...rest] = segments as [string, ...string[]];
+  if (rest.length === 0 && isNeverInherited(first))
+    return (root) =>
+      root !== null && typeof root === "object" ? (root as Record<string, unknown>)[first] : undefined;
   if (rest.length === 0) return (root) => own(root, first);
   return (root) => {
     let value = own(root, first);
