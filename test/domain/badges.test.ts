@@ -109,8 +109,8 @@ describe("badges", () => {
     assert.equal(award(none, 2), "UNKNOWN_TIER");
     assert.equal(awardBadge(none.turn, { badgeKey: "x", cause, key: "k" }), "UNKNOWN_BADGE");
     assert.equal(progressBadge(none.turn, { badgeKey: "x", amount: 1, cause, key: "k" }), "UNKNOWN_BADGE");
-    assert.equal(revokeBadge(none.turn, { badgeKey: "x", cause, key: "k" }), "UNKNOWN_BADGE");
-    assert.equal(revokeBadge(none.turn, { badgeKey: "b", cause, key: "k" }), "NOT_HELD");
+    assert.equal(revokeBadge(none.turn, { badgeKey: "x", cause }), "UNKNOWN_BADGE");
+    assert.equal(revokeBadge(none.turn, { badgeKey: "b", cause }), "NOT_HELD");
     for (const { effects, player } of [pass, over, none]) {
       assert.deepEqual([effects.outbox, effects.badgeAwards, [...player.dirty.badges]], [[], [], []]);
     }
@@ -182,7 +182,7 @@ describe("badges", () => {
     assert.deepEqual([step(), step(), step(), step()], [0, 0, 1, 0]);
     award(pass);
     assert.deepEqual([step(), step()], [0, 1]);
-    revokeBadge(pass.turn, { badgeKey: "b", cause, key: "r" });
+    revokeBadge(pass.turn, { badgeKey: "b", cause });
     assert.deepEqual([step(), step(), step(), step(), step(), step()], [0, 0, 1, 0, 0, 1]);
     assert.equal(times(), 6);
   });
@@ -219,13 +219,13 @@ describe("badges", () => {
   it("that are taken away go with tiers and progress, and can be earned anew, with their rewards", () => {
     const pass = withBadge({ tiers: tiers(10, 20) });
     progress(pass, 25);
-    assert.equal(revokeBadge(pass.turn, { badgeKey: "b", cause, key: "k" }), undefined);
+    assert.equal(revokeBadge(pass.turn, { badgeKey: "b", cause }), undefined);
     const { tier, progress: left, revokedMs } = pass.player.badges.get("b")!;
     assert.deepEqual([tier, left, revokedMs], [0, 0, pass.turn.event.at]);
     const revoked = pass.effects.outbox.at(-1)!;
     assert.equal(revoked.type, "player.badge_revoked");
     assert.equal((revoked.data as { tier: number }).tier, 2);
-    assert.equal(revokeBadge(pass.turn, { badgeKey: "b", cause, key: "k" }), "NOT_HELD");
+    assert.equal(revokeBadge(pass.turn, { badgeKey: "b", cause }), "NOT_HELD");
     progress(pass, 10);
     assert.deepEqual(earned(pass).at(-1), [1, 0, 2, null]);
     assert.equal(pass.player.badges.get("b")!.revokedMs, null);
@@ -289,7 +289,7 @@ describe("badges", () => {
       ] as const) {
         const pass = withBadge({ ...followed, tiers: tiers(10) });
         track(pass, 10);
-        revokeBadge(pass.turn, { badgeKey: "b", cause: { kind }, key: "k" });
+        revokeBadge(pass.turn, { badgeKey: "b", cause: { kind } });
         track(pass, 1);
         assert.equal(pass.player.badges.get("b")!.tier, expected, kind);
       }
@@ -324,7 +324,7 @@ describe("badges", () => {
         const pass = withBadge({ ...badge, tiers: tiers(...thresholds.toSorted((a, b) => a - b)) });
         steps.forEach((step, i) => {
           const before = pass.player.badges.get("b")?.tier ?? 0;
-          if (step.op === "revoke") revokeBadge(pass.turn, { badgeKey: "b", cause, key: `r${i}` });
+          if (step.op === "revoke") revokeBadge(pass.turn, { badgeKey: "b", cause });
           if (step.op === "award")
             awardBadge(pass.turn, { badgeKey: "b", tier: step.tier, cause, key: `a${i}` });
           if (step.op === "progress")

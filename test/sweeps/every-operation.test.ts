@@ -253,7 +253,12 @@ describe("every operation, called once by a key and once by a user", function ()
     const path = `${where}?${asked.toString()}`;
     const requestId = `beyond ${operation.route.id}`;
     const { status, body } = await sendAs(caller, operation, { ...call, path }, { requestId });
-    if (status !== 200 || body.data.length > 0 || body.pagination.total !== total)
+    // Event types are learned a moment after their events: a list may have grown in between.
+    const hasGrown = async (): Promise<boolean> => {
+      const now = await sendAs(caller, operation, call, { requestId: `${requestId} again` });
+      return now.body.pagination.total === body.pagination.total;
+    };
+    if (status !== 200 || body.data.length > 0 || (body.pagination.total !== total && !(await hasGrown())))
       wrong.totals.push(`${operation.route.id}: ${total}, then ${status} ${JSON.stringify(body.pagination)}`);
   };
 

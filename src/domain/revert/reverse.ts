@@ -106,7 +106,7 @@ const take = (turn: Turn, badgeKey: string, fall: Fall): void => {
   reversal.badges.add(badgeKey);
   giveNumbersBack(turn, badgeKey, { serials, reversal });
   const before = player.badges.get(badgeKey)!;
-  if (tier === 0) revokeBadge(turn, { badgeKey, cause: reversal.cause, key: "" });
+  if (tier === 0) revokeBadge(turn, { badgeKey, cause: reversal.cause });
   const state = player.badges.get(badgeKey)!;
   const earned = times === 0 ? { firstEarnedMs: null, lastEarnedMs: null } : {};
   player.badges.set(badgeKey, { ...state, ...earned, tier, timesAwarded: times, serialNo });

@@ -42,7 +42,7 @@ export const revokeWithRewards = async (
       reversal = begin();
       noteOthers(turn, { badgeKey, tier: 0, together: { awards: [] }, reversal });
       takeBack(turn, given, reversal);
-      return revokeBadge(turn, { badgeKey, cause, key: `api:${newId()}` });
+      return revokeBadge(turn, { badgeKey, cause });
     },
     moments: [{ at: work.now.getTime() }, ...given.lost.map(({ atMs }) => ({ at: atMs }))],
   });

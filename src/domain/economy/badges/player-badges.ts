@@ -283,5 +283,5 @@ export const revokeByHand = (
 ): Promise<PlayerBadge> =>
   changeBadge(work, player, {
     ref: badge,
-    change: (turn, badgeKey) => revokeBadge(turn, { badgeKey, cause, key: newKey() }),
+    change: (turn, badgeKey) => revokeBadge(turn, { badgeKey, cause }),
   });

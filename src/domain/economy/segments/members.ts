@@ -4,7 +4,6 @@ import { Person } from "../../kernel/events/shapes.ts";
 import { auditDefinition } from "../../accounts/audit/audit.ts";
 import { definitionKind, getDefinition } from "../definitions/definitions.ts";
 import { sharedDefinitions } from "../definitions/references.ts";
-import type { PlayerState } from "../../evaluation/player-state.ts";
 import {
   inputsOf,
   orderSegments,
@@ -18,8 +17,7 @@ import { isId } from "../../kernel/ids.ts";
 import { type RowOf, shownRow } from "../../kernel/json.ts";
 import { offsetOf, orderBy, type Ordered, type PageQuery, type SortOf } from "../../kernel/paging.ts";
 import { countRows, type Total, TOTAL_EXACT_MAX, type Work } from "../../kernel/work.ts";
-import { openGroupChange } from "../../progression/group-change.ts";
-import { lockPlayersById } from "../../progression/load.ts";
+import { changePlayers } from "../../progression/change.ts";
 import { getPlayer, isPlayer } from "../../progression/players/players.ts";
 
 /** Number of members by segment key: counted up to TOTAL_EXACT_MAX. */
@@ -243,22 +241,12 @@ type Move = { playerIds: readonly string[]; key: string; isMember: boolean };
 
 /** Has known players enter a segment, or leave it. Returns how many did. */
 export const moveAll = async (work: Work, projectId: string, move: Move): Promise<number> => {
-  if (move.playerIds.length === 0) return 0;
-  let players: PlayerState[] = [];
-  const { open, settle, save } = await openGroupChange(work, {
-    projectId,
-    lock: async () => (players = [...(await lockPlayersById(work, projectId, move.playerIds)).values()]),
-  });
-  let changed = 0;
-  for (const player of new Set(players)) {
-    const wasMember = player.segments.has(move.key);
-    const turn = open(player);
+  const moved = await changePlayers(work, projectId, move.playerIds, (turn) => {
+    const wasMember = turn.player.segments.has(move.key);
     setMembership(turn, move.key, move.isMember);
-    await settle(turn);
-    if (wasMember !== move.isMember) changed++;
-  }
-  await save();
-  return changed;
+    return wasMember !== move.isMember;
+  });
+  return moved.filter(({ value }) => value).length;
 };
 
 /** A segment that a player is in. */

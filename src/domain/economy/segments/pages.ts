@@ -15,9 +15,9 @@ import type { Turn } from "../../evaluation/turn.ts";
 import { newId } from "../../kernel/ids.ts";
 import { Pace } from "../../kernel/slices.ts";
 import { projectTime, type Work } from "../../kernel/work.ts";
-import { openGroupChange } from "../../progression/group-change.ts";
+import { changePlayers } from "../../progression/change.ts";
 import { loadPage } from "../../progression/load-states.ts";
-import { lockPlayersById, type PlayersFrom, readPlayersPage } from "../../progression/load.ts";
+import { type PlayersFrom, readPlayersPage } from "../../progression/load.ts";
 import { projectPlans, readPlan } from "../../progression/plan.ts";
 
 /** Maximum number of players per transaction. */
@@ -78,31 +78,15 @@ export const refreshPage = async (
     await pace.pause();
   }
   const moving = scanned.filter(({ dirty }) => dirty.segments.size > 0).map(({ id }) => id);
-  if (moving.length > 0) await refreshPlayers(work, plan.projectId, { playerIds: moving, which });
+  await changePlayers(work, plan.projectId, moving, (turn) =>
+    refreshAllSegments(turn.project.segmentIndex, turn, which),
+  );
   const isLast = page.isLast && scanned.length === page.players.length;
   return {
     evaluated: scanned.length,
     moved: moving.length,
     next: isLast ? undefined : scanned.at(-1)!.id,
   };
-};
-
-const refreshPlayers = async (
-  work: Work,
-  projectId: string,
-  { playerIds, which }: { playerIds: readonly string[]; which: "ALL" | "TIMED" },
-): Promise<void> => {
-  let players: PlayerState[] = [];
-  const { plan, open, settle, save } = await openGroupChange(work, {
-    projectId,
-    lock: async () => (players = [...(await lockPlayersById(work, projectId, playerIds)).values()]),
-  });
-  for (const player of new Set(players)) {
-    const turn = open(player);
-    refreshAllSegments(plan.segmentIndex, turn, which);
-    await settle(turn);
-  }
-  await save();
 };
 
 /**

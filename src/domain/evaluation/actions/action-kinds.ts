@@ -303,7 +303,7 @@ type BadgeUpdate = Pick<z.output<typeof badgeUpdateSchema>, "badgeKey" | "operat
 
 const change = (turn: Turn, { badgeKey, operation, tier, amount }: BadgeUpdate, record: ActionRecord) => {
   const { key, cause } = record;
-  if (operation === "REVOKE") return revokeBadge(turn, { badgeKey, cause, key });
+  if (operation === "REVOKE") return revokeBadge(turn, { badgeKey, cause });
   if (operation === "PROGRESS") return progressBadge(turn, { badgeKey, amount: amount!, cause, key });
   return awardBadge(turn, { badgeKey, tier, cause, key });
 };

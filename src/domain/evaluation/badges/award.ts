@@ -277,7 +277,7 @@ const repeatDue = (turn: Turn, badge: CompiledBadge, times: number, why: Why): B
  */
 export const revokeBadge = (
   turn: Turn,
-  { badgeKey, cause }: { badgeKey: string; cause: Cause; key: string },
+  { badgeKey, cause }: { badgeKey: string; cause: Cause },
 ): BadgeProblem | undefined => {
   const { player } = turn;
   const before = player.badges.get(badgeKey);

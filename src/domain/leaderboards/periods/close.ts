@@ -260,11 +260,8 @@ const advance = async (
   return { closing: next, isDone: next.phase === "PRIZES" && !hasPrizes };
 };
 
-/** `score`: as stored in entries. */
-type TopRow = FinalRank;
-
-const readTop = async ({ db }: Work, { project_id, id }: PeriodRow): Promise<TopRow[]> => {
-  const found = await sql<TopRow>`
+const readTop = async ({ db }: Work, { project_id, id }: PeriodRow): Promise<FinalRank[]> => {
+  const found = await sql<FinalRank>`
     select r.player_id as "playerId", p.external_user_id as "externalUserId",
       p.display_name as "displayName", r.rank, r.rank_score as score
     from leaderboard_results r join players p on p.project_id = r.project_id and p.id = r.player_id

@@ -114,6 +114,8 @@ const openBoards = async (work: Work, projectId: string, boards: readonly Leader
   const nowMs = work.now.getTime();
   const opened = boards.flatMap((board) => {
     const scored = boardOf(board);
+    const next = nextStart(scored, nowMs);
+    board.opensAt = next === undefined ? null : new Date(next);
     const window = windowAt(scored, nowMs);
     return window ? [{ board, list: newList(listOf(scored, window, ""), nowMs) }] : [];
   });
@@ -123,10 +125,6 @@ const openBoards = async (work: Work, projectId: string, boards: readonly Leader
     opened.map(({ list }) => list),
   );
   for (const { board, list } of opened) if (announced.has(list.id)) emitStart(work, board, list);
-  for (const board of boards) {
-    const next = nextStart(boardOf(board), nowMs);
-    board.opensAt = next === undefined ? null : new Date(next);
-  }
 };
 
 /** The first list of a board without periods is as old as the board, and starts nothing. */
