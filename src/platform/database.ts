@@ -276,7 +276,7 @@ const common = {
 const IN_MEMORY = "memory://";
 /**
  * What a laptop has for a database: the system keeps its files in memory as well, and a log whose files are
- * not kept for later, nor filled with zeros before, takes a third of the disk.
+ * not kept for later, nor filled with zeros before, takes a fifth of the disk less.
  */
 const SMALL = ["shared_buffers=16MB", "max_wal_size=32MB", "wal_recycle=off", "wal_init_zero=off"];
 
