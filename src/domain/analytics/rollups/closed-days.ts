@@ -70,12 +70,14 @@ const settledUntil = (frame: Frame, { tails, persons }: Rolled): number => {
   return ms === Infinity ? Infinity : localDay(frame, ms);
 };
 
+type Found = {
+  day: number;
+  /** What had to be read of it: nothing, unless players were merged. */
+  standing?: Standing | undefined;
+};
+
 /** Finds the newest day up to `until` from which on days can be added up; undefined where there is none. */
-const findStanding = async (
-  work: Work,
-  { frame, rolled }: Asking,
-  until: number,
-): Promise<Standing | undefined> => {
+const findDay = async (work: Work, { frame, rolled }: Asking, until: number): Promise<Found | undefined> => {
   const place = placeOf(frame);
   for (let latest = Math.min(until, settledUntil(frame, rolled)); ;) {
     const { rows } = await sql<{ day: number | null }>`
@@ -83,10 +85,16 @@ const findStanding = async (
         and calendar = ${place.calendar} and day <= ${Math.min(latest, 2 ** 31 - 1)}::int`.execute(work.db);
     const day = rows[0]!.day;
     if (day === null) return undefined;
+    if (rolled.persons.size === 0) return { day };
     const standing = await readStanding(work, place, day);
     latest = unitedUntil(rolled, standing);
-    if (latest >= day) return standing;
+    if (latest >= day) return { day, standing };
   }
+};
+
+const findStanding = async (work: Work, asking: Asking, until: number): Promise<Standing | undefined> => {
+  const found = await findDay(work, asking, until);
+  return found && (found.standing ?? readStanding(work, placeOf(asking.frame), found.day));
 };
 
 /**
@@ -135,18 +143,43 @@ const readClosed = async (
   return new Map(rows.map(({ day, document }) => [day, DaySums.read(day, document)]));
 };
 
-const computeDays = async (work: Work, frame: Frame, untilMs: number): Promise<Days | undefined> => {
+type Closed = { rolled: Rolled; day: number; days: Days; standing?: Standing | undefined };
+
+/** Reads the days before the newest one up to `until` from which on days can be added up. */
+const readUntil = async (work: Work, frame: Frame, until: number): Promise<Closed | undefined> => {
   const rolled = await openRolled(work, frame);
-  if (!rolled) return undefined;
-  const until = localDay(frame, untilMs);
-  const standing = await findStanding(work, { frame, rolled }, until);
-  if (!standing || until - standing.day > QUESTION_DAYS_MAX) return undefined;
-  const days = await readClosed(work, frame, { before: standing.day, most: CLOSED_DAYS_MAX + 1 });
-  if (days.size > CLOSED_DAYS_MAX) return undefined;
+  const found = rolled && (await findDay(work, { frame, rolled }, until));
+  if (!found || until - found.day > QUESTION_DAYS_MAX) return undefined;
+  const days = await readClosed(work, frame, { before: found.day, most: CLOSED_DAYS_MAX + 1 });
+  return days.size > CLOSED_DAYS_MAX ? undefined : { rolled, ...found, days };
+};
+
+const COMPUTED = localKey("days of a project", () => new Map<string, Promise<unknown>>());
+
+/** Computes what several parts of a question need once. */
+const once = <T>(work: Work, key: string, compute: () => Promise<T>): Promise<T> => {
+  const computed = work.local.get(COMPUTED);
+  let computing = computed.get(key);
+  if (!computing) computed.set(key, (computing = compute()));
+  return computing as Promise<T>;
+};
+
+const computeDays = async (work: Work, frame: Frame, untilMs: number): Promise<Days | undefined> => {
+  const closed = await closedUntil(work, frame, localDay(frame, untilMs));
+  if (!closed) return undefined;
+  const { rolled, day } = closed;
+  const standing = closed.standing ?? (await readStanding(work, placeOf(frame), day));
+  // It changes as days are added.
+  closed.standing = undefined;
+  const days = new Map(closed.days);
   return (await addDays(work, { frame, rolled, standing, untilMs }, days)) ? days : undefined;
 };
 
-const COMPUTED = localKey("days of a project", () => new Map<string, Promise<Days | undefined>>());
+const nameOf = ({ projectId, asOfMs, ...frame }: Frame): string =>
+  `${projectId} ${calendarOf(frame)} ${asOfMs}`;
+
+const closedUntil = (work: Work, frame: Frame, until: number): Promise<Closed | undefined> =>
+  once(work, `closed ${nameOf(frame)} ${until}`, () => readUntil(work, frame, until));
 
 /**
  * Returns the local days before an instant, added up, as far as anybody was active; undefined where nobody has
@@ -155,15 +188,13 @@ const COMPUTED = localKey("days of a project", () => new Map<string, Promise<Day
 export const daysUntil = async (work: Work, frame: Frame, untilMs: number): Promise<Days | undefined> => {
   const endMs = Math.min(frame.asOfMs, untilMs);
   const end = localDay(frame, endMs);
-  // Whole days are the same whatever comes after them.
-  const areWhole = dayStart(frame, end) === endMs;
-  const readMs = areWhole ? frame.asOfMs : endMs;
-  const computed = work.local.get(COMPUTED);
-  const key = `${frame.projectId} ${calendarOf(frame)} ${frame.asOfMs} ${readMs}`;
-  let reading = computed.get(key);
-  if (!reading) computed.set(key, (reading = computeDays(work, frame, readMs)));
-  const days = await reading;
-  return days && areWhole ? new Map([...days].filter(([day]) => day < end)) : days;
+  const computed = (ms: number) =>
+    once(work, `until ${nameOf(frame)} ${ms}`, () => computeDays(work, frame, ms));
+  if (dayStart(frame, end) !== endMs) return computed(endMs);
+  // Whole days are the same whatever comes after them, and need nobody's last day where all are closed.
+  const closed = await closedUntil(work, frame, localDay(frame, frame.asOfMs));
+  const days = closed && closed.day >= end ? closed.days : await computed(frame.asOfMs);
+  return days && new Map([...days].filter(([day]) => day < end));
 };
 
 /** Players of a cohort who were active `k` periods later. */
