@@ -1,28 +1,16 @@
 import { z } from "zod";
+import { CauseShape } from "./events.ts";
+import { Boost, Data, Id, Lives, MergeSummaryShape, Player, PLAYER, Text, Time } from "./shapes.ts";
 import {
-  Boost,
-  CauseShape,
-  Data,
-  Id,
-  Lives,
-  MergeSummaryShape,
-  Player,
-  PLAYER,
-  Text,
-  Time,
-} from "./shapes.ts";
-import {
-  type ChatMessage,
+  LOBBY_CLOSE_REASONS,
   LOBBY_STATUSES,
   LOBBY_VISIBILITIES,
-  type LobbyMember,
-  type LobbyResult,
   MEMBER_STATUSES,
   OUTCOMES,
   SANCTION_KINDS,
 } from "./social-views.ts";
 
-const Member: z.ZodType<LobbyMember> = z.object({
+const Member = z.object({
   ...PLAYER,
   displayName: Text.nullable(),
   status: z.enum(MEMBER_STATUSES),
@@ -40,18 +28,8 @@ const Result = z.object({
   outcome: z.enum(OUTCOMES),
   score: z.number().nullable(),
   stats: Data.optional(),
-}) as z.ZodType<LobbyResult>;
+});
 const OLD_STATUSES = LOBBY_STATUSES.filter((status) => status !== "CLOSED");
-const CLOSE_REASONS = [
-  "COMPLETED",
-  "HOST_CLOSED",
-  "HOST_LEFT",
-  "EMPTY",
-  "EXPIRED",
-  "ABORTED",
-  "ADMIN",
-] as const;
-
 const games = {
   "lobby.created": {
     occurs: "a lobby was created",
@@ -113,7 +91,7 @@ const games = {
       matchId: Id.nullable(),
       mode: Text,
       previousStatus: z.enum(OLD_STATUSES),
-      closeReason: z.enum(CLOSE_REASONS),
+      closeReason: z.enum(LOBBY_CLOSE_REASONS),
       startedAt: Time.nullable(),
       endedAt: Time,
       durationSeconds: z.number().nullable(),
@@ -162,7 +140,7 @@ const Message = z.object({
   editedAt: Time.nullable(),
   deletedAt: Time.nullable(),
   createdAt: Time,
-}) as z.ZodType<ChatMessage>;
+});
 
 export const chatTypes = {
   "chat.message_sent": { occurs: "a message was sent to a channel that every player reads", data: Message },
