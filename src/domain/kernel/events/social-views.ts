@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { Json } from "./events.ts";
-import { Data, Person } from "./shapes.ts";
+import { Data, Id, Person, PLAYER, Text, Time } from "./shapes.ts";
 
 export const LOBBY_STATUSES = ["OPEN", "STARTING", "IN_GAME", "CLOSED"] as const;
 export type LobbyStatus = (typeof LOBBY_STATUSES)[number];
@@ -45,27 +45,30 @@ const Settings = z.object({
     .optional(),
 });
 
-const Member = Person.extend({
+/** Fields of a member of a lobby. */
+export const MEMBER = {
+  ...Person.shape,
   status: z.enum(MEMBER_STATUSES),
   isHost: z.boolean(),
   role: z.enum(["PLAYER", "SPECTATOR"]),
-  team: Team,
-  slot: z.int().nullable().meta({ description: "From 1, in the team if there are teams" }),
+  team: z.int().nullable(),
+  slot: z.int().nullable(),
   data: Data,
-  joinedAt: z.iso.datetime(),
-}).meta({ id: "LobbyMember" });
+  joinedAt: Time,
+};
+const SLOT = { description: "From 1, in the team if there are teams" };
+const Member = z.object({ ...MEMBER, team: Team, slot: MEMBER.slot.meta(SLOT) }).meta({ id: "LobbyMember" });
 
-const Result = z
-  .object({
-    playerId: z.uuid(),
-    externalUserId: z.string(),
-    team: Team,
-    rank: z.int().nullable(),
-    outcome: z.enum(OUTCOMES),
-    score: z.number().nullable(),
-    stats: Data.optional(),
-  })
-  .meta({ id: "LobbyResult" });
+/** Fields of a player's result of a game. */
+export const RESULT = {
+  ...PLAYER,
+  team: z.int().nullable(),
+  rank: z.int().nullable(),
+  outcome: z.enum(OUTCOMES),
+  score: z.number().nullable(),
+  stats: Data.optional(),
+};
+const Result = z.object({ ...RESULT, team: Team }).meta({ id: "LobbyResult" });
 
 /** A lobby as its members and the API see it. `members` are the active ones, by `joinedAt`. */
 export const LobbyView = z
@@ -207,25 +210,33 @@ export const ReactionList = z.array(
   }),
 );
 
+/** Fields of a message. */
+export const MESSAGE = {
+  id: Id,
+  channelId: Id,
+  seq: z.int(),
+  sender: ChatSender.nullable(),
+  type: z.enum(["TEXT", "SYSTEM"]),
+  content: Text,
+  mentions: z.array(Id),
+  replyTo: z.int().nullable(),
+  reactions: z.array(z.object({ emoji: Text, count: z.int(), mine: z.boolean() })),
+  moderation: z.enum(MODERATIONS),
+  editedAt: Time.nullable(),
+  deletedAt: Time.nullable(),
+  createdAt: Time,
+};
 /** A message as its reader sees it. */
 export const ChatMessage = z
   .object({
-    id: z.uuid(),
-    channelId: z.uuid(),
-    seq: z.int().meta({ description: "1, 2, 3, ... in the channel, without gaps" }),
-    sender: ChatSender.nullable().meta({
+    ...MESSAGE,
+    seq: MESSAGE.seq.meta({ description: "1, 2, 3, ... in the channel, without gaps" }),
+    sender: MESSAGE.sender.meta({
       description: "null: sent by the server, or by a player who was erased",
     }),
-    type: z.enum(["TEXT", "SYSTEM"]),
-    content: z.string().meta({ description: "Empty where it was deleted, or waits for a moderator" }),
-    mentions: z.array(z.uuid()),
-    replyTo: z.int().nullable(),
+    content: Text.meta({ description: "Empty where it was deleted, or waits for a moderator" }),
     reactions: ReactionList,
-    moderation: z.enum(MODERATIONS),
-    editedAt: z.iso.datetime().nullable(),
-    deletedAt: z.iso.datetime().nullable(),
-    createdAt: z.iso.datetime(),
-    clientMsgId: z.string().optional().meta({ description: "For the sender only" }),
+    clientMsgId: Text.optional().meta({ description: "For the sender only" }),
   })
   .meta({ id: "ChatMessage" });
 export type ChatMessage = z.output<typeof ChatMessage>;
