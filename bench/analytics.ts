@@ -3,19 +3,11 @@
 import { createWriteStream } from "node:fs";
 import { join } from "node:path";
 import { finished } from "node:stream/promises";
-import { parseArgs } from "node:util";
 import { DuckDBInstance } from "@duckdb/node-api";
-import { buildsOf, createSite, openStage, type Site, type Sql, startWorker, until } from "./support/stage.ts";
-import { type Entrant, inDirectory, inTurns, type Sample } from "./support/turns.ts";
+import { onStages, type Site, type Sql, startWorker, until } from "./support/stage.ts";
+import { type Entrant, inTurns, optionsOf, type Sample } from "./support/turns.ts";
 
-const { values: options } = parseArgs({
-  options: {
-    against: { type: "string" },
-    events: { type: "string", default: "1000000" },
-    only: { type: "string", default: "" },
-    rounds: { type: "string", default: "5" },
-  },
-});
+const options = optionsOf({ events: "1000000", only: "" });
 const EVENTS = Number(options.events);
 const PLAYERS = Math.max(100, Math.round(0.03 * EVENTS));
 const [DAYS, DAY_MS] = [60, 86_400_000];
@@ -203,30 +195,22 @@ const ask = async ({ url, key }: Site, { path, query }: Question): Promise<Sampl
   return { ms: performance.now() - startMs };
 };
 
-await inDirectory(async (dir) => {
-  const [sites, ends]: [{ name: string; site: Site }[], (() => Promise<void>)[]] = [[], []];
-  let sql: Sql | undefined;
-  for (const build of buildsOf(options.against)) {
-    const stage = await openStage(build, "cluster", dir);
-    const site = await createSite(stage.url);
+await onStages(options, async (sites, dir) => {
+  for (const { name, stage, site } of sites) {
     await fill(stage.sql, site);
     const worker = await startWorker(stage);
     const startMs = performance.now();
     await until(() => isRolledUp(stage.sql), { maxMs: ROLLED_MAX_MS, everyMs: 500 });
-    console.log(`${build.name}: rolled up in ${Math.round((performance.now() - startMs) / 1_000)} s`);
+    console.log(`${name}: rolled up in ${Math.round((performance.now() - startMs) / 1_000)} s`);
     await stage.sql("vacuum analyze");
     console.log(await sizesOf(stage.sql));
     await worker.stop();
-    sites.push({ name: build.name, site });
-    ends.push(stage.close);
-    sql ??= stage.sql;
   }
-  const ducks = await openDuck(sql!, dir);
+  const ducks = await openDuck(sites[0]!.stage.sql, dir);
   for (const [name, question] of Object.entries(QUESTIONS)) {
     if (!options.only.split(",").some((part) => name.includes(part))) continue;
     const ours = sites.map((one): Entrant => ({ name: one.name, measure: () => ask(one.site, question) }));
     const theirs = ducks.map((duck): Entrant => ({ name: duck.name, measure: () => duck.ask(question) }));
     await inTurns(name, [...ours, ...theirs], { rounds: Number(options.rounds) });
   }
-  for (const end of ends) await end();
 });

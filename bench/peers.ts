@@ -1,17 +1,15 @@
 // Which rules match an event, in Laurel and in two other engines: conditions only, in this process, without
 // limits and actions. Rates are for each second of CPU. `npm run bench:peers`.
 import { randomUUID } from "node:crypto";
-import { parseArgs } from "node:util";
 import { LogicEngine } from "json-logic-engine";
 import { Engine } from "json-rules-engine";
 import { RuleDocument } from "../src/domain/evaluation/language/document.ts";
 import { compileRules } from "../src/domain/evaluation/running/compile.ts";
 import { aPass, aPlan, aPlayerState } from "../test/support/rules/plan.ts";
-import { type Entrant, inTurns } from "./support/turns.ts";
+import { randomOf } from "../test/support/seed.ts";
+import { type Entrant, inTurns, optionsOf } from "./support/turns.ts";
 
-const { values: options } = parseArgs({
-  options: { rounds: { type: "string", default: "7" }, ms: { type: "string", default: "500" } },
-});
+const options = optionsOf({ rounds: "7", ms: "500" });
 const SIZES = [10, 100, 1_000];
 const EVENTS = 2_000;
 const CHECKED = 200;
@@ -20,19 +18,10 @@ const COUNTRIES = ["SE", "DE", "FR", "IT", "ES", "US", "BR", "IN", "JP", "NZ"];
 const DEVICES = ["ios", "android", "web", "tv"];
 const TAGS = ["staff", "vip", "beta", "trial"];
 
-/** Numbers from 0 to 1 by a seed (mulberry32), so that every run has the same rules. */
-const createRandom = (seed: number) => {
-  let state = seed;
-  return (): number => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
-  };
-};
-const random = createRandom(20_261_121);
-const upTo = (max: number): number => Math.floor(random() * max);
-const pick = <T>(from: readonly T[]): T => from[upTo(from.length)]!;
+/** Every run has the same rules. */
+const random = randomOf("peers");
+const upTo = (max: number): number => random.between(0, max - 1);
+const { pick } = random;
 
 /**
  * A rule of five conditions: all of a score, any of two about the device and the player, none of two about
@@ -55,7 +44,7 @@ const makeFacts = () => ({
   score: upTo(100),
   device: pick(DEVICES),
   level: 1 + upTo(30),
-  tags: TAGS.filter(() => random() < 0.25),
+  tags: TAGS.filter(() => random.chance(0.25)),
   country: pick(COUNTRIES),
 });
 type Facts = ReturnType<typeof makeFacts>;

@@ -1,34 +1,21 @@
 // What requests cost that games make most, in builds that take turns and beside the least that they can cost:
 // `npm run bench:requests -- --against ../other-checkout --only "score,board"`.
-import { parseArgs } from "node:util";
 import { GAMES, gameEvent, PLAYERS } from "./support/games.ts";
 import { load, type Sending } from "./support/load.ts";
 import {
-  buildsOf,
-  type Child,
-  createSite,
   FLOOR,
-  openStage,
+  onStages,
   post,
   type Site,
   type Stage,
   start,
   startCosts,
-  startWorker,
   until,
   waiting,
 } from "./support/stage.ts";
-import { type Entrant, inDirectory, inTurns, type Sample } from "./support/turns.ts";
+import { type Entrant, inTurns, optionsOf, type Sample } from "./support/turns.ts";
 
-const { values: options } = parseArgs({
-  options: {
-    against: { type: "string" },
-    connections: { type: "string", default: "16" },
-    only: { type: "string", default: "" },
-    rounds: { type: "string", default: "5" },
-    ms: { type: "string", default: "3000" },
-  },
-});
+const options = optionsOf({ connections: "16", only: "", ms: "3000" });
 const [CONNECTIONS, ROUNDS, MS] = [options.connections, options.rounds, options.ms].map(Number) as [
   number,
   number,
@@ -40,7 +27,9 @@ const BATCH = 100;
 
 type Make = (n: number) => Sending;
 
-const get = (path: string): Sending => ({ method: "GET", path });
+const get = (path: string): Sending => ({ method: "GET", path: `/api/v1${path}` });
+const update = (): Sending => ({ method: "POST", path: "/update" });
+const select = (): Sending => ({ method: "GET", path: "/select" });
 const send = (path: string, body: object): Sending => ({ method: "POST", path: `/api/v1${path}`, body });
 /** Players in an order that no two neighbours of a page follow. */
 const player = (n: number): string => `ext:player-${(n * 7_919) % PLAYERS}`;
@@ -62,25 +51,19 @@ const KINDS: Readonly<Record<string, { make: Make; floor: Make; connections?: nu
     make: (n) => send("/events/batch", { events: eventsFrom(n) }),
     floor: (n) => ({ method: "POST", path: "/insert", body: { events: eventsFrom(n) } }),
   },
-  ...Object.fromEntries(
-    Object.entries({
-      score: (n: number) => send("/leaderboards/scores/scores", score(n)),
-      "grant of XP": (n: number) => send(`/players/${player(n)}/xp`, { amount: 5 }),
-      spending: (n: number) => send(`/players/${player(n)}/balances/coins/spend`, { amount: 1 }),
-    }).map(([name, make]) => [name, { make, floor: () => ({ method: "POST", path: "/update" }) as const }]),
-  ),
-  ...Object.fromEntries(
-    Object.entries({
-      "a player": (n: number) => get(`/api/v1/players/${player(n)}?include=badges,streaks`),
-      "board, first 50": () => get("/api/v1/leaderboards/scores/entries?limit=50"),
-      "board, around a player": (n: number) => get(`/api/v1/leaderboards/scores/entries?around=${player(n)}`),
-    }).map(([name, make]) => [name, { make, floor: () => get("/select") }]),
-  ),
-  "analytics, overview": {
-    make: (n) => get(`/api/v1/analytics/${overview(n)}`),
-    floor: () => get("/select"),
-    connections: 1,
+  score: { make: (n) => send("/leaderboards/scores/scores", score(n)), floor: update },
+  "grant of XP": { make: (n) => send(`/players/${player(n)}/xp`, { amount: 5 }), floor: update },
+  spending: {
+    make: (n) => send(`/players/${player(n)}/balances/coins/spend`, { amount: 1 }),
+    floor: update,
   },
+  "a player": { make: (n) => get(`/players/${player(n)}?include=badges,streaks`), floor: select },
+  "board, first 50": { make: () => get("/leaderboards/scores/entries?limit=50"), floor: select },
+  "board, around a player": {
+    make: (n) => get(`/leaderboards/scores/entries?around=${player(n)}`),
+    floor: select,
+  },
+  "analytics, overview": { make: (n) => get(`/analytics/${overview(n)}`), floor: select, connections: 1 },
 };
 
 type Target = { name: string; stage: Stage; url: string; key: string; pids: readonly number[] };
@@ -124,19 +107,15 @@ const prepare = async (stage: Stage, site: Site): Promise<void> => {
   await load({ ...first, make: grant, count: PLAYERS });
 };
 
-await inDirectory(async (dir) => {
-  const [targets, ends]: [Target[], (() => Promise<void>)[]] = [[], []];
-  for (const build of buildsOf(options.against)) {
-    const stage = await openStage(build, "cluster", dir);
-    const worker = await startWorker(stage);
-    const site = await createSite(stage.url);
-    await prepare(stage, site);
-    await stage.sql("vacuum analyze");
-    targets.push({ name: build.name, stage, ...site, pids: [stage.web.pid, worker.pid] });
-    ends.push(worker.stop, stage.close);
+await onStages({ ...options, hasWorker: true }, async (visited) => {
+  const targets: Target[] = [];
+  for (const { site, ...one } of visited) {
+    await prepare(one.stage, site);
+    await one.stage.sql("vacuum analyze");
+    targets.push({ ...one, ...site });
   }
   const { stage } = targets[0]!;
-  const floor: Child & { first: unknown } = await start([FLOOR, "http"], { env: stage.env });
+  const floor = await start([FLOOR, "http"], { env: stage.env });
   const floorUrl = `http://127.0.0.1:${String(floor.first)}`;
   const target = { name: "floor", stage, url: floorUrl, key: "", pids: [floor.pid] };
   for (const [name, { make, floor: least, connections = CONNECTIONS }] of Object.entries(KINDS)) {
@@ -148,5 +127,5 @@ await inDirectory(async (dir) => {
     const entrants = [...ours, { name: "the floor", measure: () => measure(target, least, connections) }];
     await inTurns(`${name}, ${connections} connections`, entrants, { rounds: ROUNDS });
   }
-  for (const end of [floor.stop, ...ends]) await end();
+  await floor.stop();
 });

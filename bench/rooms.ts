@@ -1,36 +1,13 @@
 // What live rooms cost with real clients of the SDK, in builds that take turns and beside a room of socket.io
 // that says the same to as many: `npm run bench:rooms -- --against ../other-checkout`.
 import { setTimeout as delay } from "node:timers/promises";
-import { parseArgs } from "node:util";
 import { WebSocket } from "ws";
 import { type AnyRoom, atRate, joinAll, leaveAll, makePlayers } from "../loadtest/clients.ts";
 import { Tally } from "../loadtest/tally.ts";
-import {
-  buildsOf,
-  type Child,
-  createSite,
-  FLOOR,
-  openStage,
-  post,
-  type Site,
-  type Sql,
-  type Stage,
-  start,
-  startCosts,
-  startWorker,
-  until,
-} from "./support/stage.ts";
-import { type Entrant, inDirectory, inTurns, percentile, type Sample } from "./support/turns.ts";
+import { FLOOR, onStages, post, type Site, type Sql, start, startCosts, until } from "./support/stage.ts";
+import { type Entrant, inTurns, optionsOf, percentile, type Sample } from "./support/turns.ts";
 
-const { values: options } = parseArgs({
-  options: {
-    against: { type: "string" },
-    clients: { type: "string", default: "100" },
-    rate: { type: "string", default: "30" },
-    rounds: { type: "string", default: "5" },
-    seconds: { type: "string", default: "5" },
-  },
-});
+const options = optionsOf({ clients: "100", rate: "30", seconds: "5" });
 const [CLIENTS, RATE, SECONDS, ROUNDS] = [options.clients, options.rate, options.seconds, options.rounds].map(
   Number,
 ) as [number, number, number, number];
@@ -170,22 +147,17 @@ const visit = async (open: Promise<Place>, costing: Costing, rate: number): Prom
   return sample;
 };
 
-await inDirectory(async (dir) => {
-  const servers: { stage: Stage; worker: Child; site: Site }[] = [];
-  for (const build of buildsOf(options.against)) {
-    const stage = await openStage(build, "cluster", dir);
-    servers.push({ stage, worker: await startWorker(stage), site: await createSite(stage.url) });
-  }
+await onStages({ ...options, hasWorker: true }, async (servers) => {
   const floor = await start([FLOOR, "socket"], { env: {} });
   const places = [
     { name: "chat", open: openChat, rate: RATE, isByRest: false },
     { name: "board", open: openBoard, rate: PATCHED_PER_SECOND, isByRest: true },
   ];
   for (const { name, open, rate, isByRest } of places) {
-    const ours = servers.map(({ stage, worker, site }): Entrant => {
-      const costing = { pids: [stage.web.pid, worker.pid], sql: stage.sql };
-      return { name: stage.build.name, measure: () => visit(open(site), costing, rate) };
-    });
+    const ours = servers.map(({ name: build, stage: { sql }, pids, site }): Entrant => ({
+      name: build,
+      measure: () => visit(open(site), { pids, sql }, rate),
+    }));
     const relay: Entrant = {
       name: "socket.io",
       measure: () => visit(openRelay(Number(floor.first), isByRest), { pids: [floor.pid] }, rate),
@@ -194,9 +166,5 @@ await inDirectory(async (dir) => {
     await inTurns(title, [...ours, relay], { rounds: ROUNDS });
   }
   await floor.stop();
-  for (const { stage, worker } of servers) {
-    await worker.stop();
-    await stage.close();
-  }
 });
 process.exit();

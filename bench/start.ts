@@ -4,18 +4,11 @@ import { randomUUID } from "node:crypto";
 import { lstat, readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { parseArgs } from "node:util";
 import { freePort } from "../test/support/processes/process.ts";
 import { type Build, buildsOf, cpuSecondsOf, startLaurel } from "./support/stage.ts";
-import { inDirectory, inTurns, type Sample } from "./support/turns.ts";
+import { inDirectory, inTurns, optionsOf, type Sample } from "./support/turns.ts";
 
-const { values: options } = parseArgs({
-  options: {
-    against: { type: "string" },
-    rounds: { type: "string", default: "5" },
-    rest: { type: "string", default: "5000" },
-  },
-});
+const options = optionsOf({ rest: "5000" });
 const [KIB, MIB] = [1_024, 1_048_576];
 const BLOCK_BYTES = 512;
 

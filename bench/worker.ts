@@ -1,32 +1,23 @@
 // How fast one worker processes waiting events, and at what CPU, in builds that take turns: `npm run
 // bench:worker -- --against ../other-checkout`. With --embedded, of an embedded server that takes them too.
-import { parseArgs } from "node:util";
 import { checkXp, GAMES, gameEvent } from "./support/games.ts";
 import { load } from "./support/load.ts";
 import {
-  buildsOf,
   createSite,
-  openStage,
+  onStages,
   type Site,
   type Stage,
   startCosts,
   startWorker,
   until,
+  type Visited,
   waiting,
 } from "./support/stage.ts";
-import { type Entrant, inDirectory, inTurns, type Sample } from "./support/turns.ts";
+import { type Entrant, inTurns, optionsOf, type Sample } from "./support/turns.ts";
 
-const { values: options } = parseArgs({
-  options: {
-    against: { type: "string" },
-    embedded: { type: "boolean", default: false },
-    events: { type: "string" },
-    games: { type: "string", default: Object.keys(GAMES).join(",") },
-    rounds: { type: "string", default: "5" },
-  },
-});
+const options = optionsOf({ events: "", games: Object.keys(GAMES).join(",") });
 const BATCH = 100;
-const EVENTS = Number(options.events ?? (options.embedded ? 10_000 : 20_000));
+const EVENTS = Number(options.events || (options.embedded ? 10_000 : 20_000));
 /** Of a backlog, while which the new worker compiles its code. */
 const WARM_UP = 0.25;
 const CONNECTIONS = 16;
@@ -80,7 +71,7 @@ const takeAndProcess = async ({ web }: Stage, played: Played): Promise<Sample> =
   return { "events/s": rate, "CPU us/event": (1e6 * of[0]!) / EVENTS };
 };
 
-const entrantOf = async (stage: Stage, game: keyof typeof GAMES): Promise<Entrant> => {
+const entrantOf = async ({ name, stage }: Visited, game: keyof typeof GAMES): Promise<Entrant> => {
   const played: Played = { site: await createSite(stage.url), events: 0 };
   await GAMES[game](played.site);
   const measure = async (): Promise<Sample> => {
@@ -97,17 +88,14 @@ const entrantOf = async (stage: Stage, game: keyof typeof GAMES): Promise<Entran
     );
     return sample;
   };
-  return { name: stage.build.name, measure };
+  return { name, measure };
 };
 
-await inDirectory(async (dir) => {
-  const stages: Stage[] = [];
-  for (const build of buildsOf(options.against))
-    stages.push(await openStage(build, options.embedded ? "embedded" : "cluster", dir));
+const mode = options.embedded ? "embedded" : "cluster";
+await onStages({ ...options, mode }, async (visited) => {
   for (const game of options.games.split(",") as (keyof typeof GAMES)[]) {
     const entrants = [];
-    for (const stage of stages) entrants.push(await entrantOf(stage, game));
+    for (const one of visited) entrants.push(await entrantOf(one, game));
     await inTurns(`game ${game}, ${EVENTS} events`, entrants, { rounds: Number(options.rounds) });
   }
-  for (const stage of stages) await stage.close();
 });

@@ -1,8 +1,7 @@
 // Load with real clients of the Colyseus SDK and REST. See README.md.
 import { writeFile } from "node:fs/promises";
 import { Argument, Command, InvalidArgumentError } from "commander";
-import { buildsOf, createSite, openStage, type Site, startWorker } from "../bench/support/stage.ts";
-import { inDirectory } from "../bench/support/turns.ts";
+import { createSite, onStages, type Site } from "../bench/support/stage.ts";
 import { type Scenario, SCENARIOS } from "./scenarios.ts";
 import { type Summary, summaryText, Tally } from "./tally.ts";
 
@@ -36,16 +35,8 @@ const runScenario = async ({ name, defaults, run }: Scenario, site: Site, number
 /** Runs on the server of the options, or on one that ends with the run. */
 const onSite = async ({ url, key, cluster }: Place, run: (site: Site) => Promise<void>) => {
   if (url !== undefined) return run(key === undefined ? await createSite(url) : { url, key, projectId: "" });
-  await inDirectory(async (dir) => {
-    const stage = await openStage(buildsOf(undefined)[0]!, cluster ? "cluster" : "embedded", dir);
-    const worker = cluster ? await startWorker(stage) : undefined;
-    try {
-      await run(await createSite(stage.url));
-    } finally {
-      await worker?.stop();
-      await stage.close();
-    }
-  });
+  const mode = cluster ? "cluster" : "embedded";
+  await onStages({ mode, hasWorker: cluster ?? false }, ([own]) => run(own!.site));
 };
 
 const main = async (name: string, { json, ...options }: Options): Promise<void> => {

@@ -1,19 +1,10 @@
 import { percentile, table } from "../bench/support/turns.ts";
 
-type Line = { name: string; count: number; p50: number; p95: number; p99: number; max: number };
 /** What should have arrived and what did; a run in which they differ has failed. */
 type Delivery = { name: string; expected: number; received: number };
 
-export type Summary = {
-  scenario: string;
-  clients: number;
-  seconds: number;
-  /** Times in ms. */
-  operations: Line[];
-  deliveries: Delivery[];
-  errors: { message: string; count: number }[];
-  isOk: boolean;
-};
+/** What a run has come to; times in ms. */
+export type Summary = ReturnType<Tally["summary"]>;
 
 /** A socket that fails before it is open gives the SDK no message, only a type. */
 const textOf = (error: unknown): string =>
@@ -63,8 +54,8 @@ export class Tally {
     return `${operations} operations, ${errors} errors`;
   }
 
-  summary(about: Pick<Summary, "scenario" | "clients" | "seconds">): Summary {
-    const operations = [...this.#samplesMs].map(([name, samplesMs]): Line => {
+  summary(about: { scenario: string; clients: number; seconds: number }) {
+    const operations = [...this.#samplesMs].map(([name, samplesMs]) => {
       const sorted = samplesMs.toSorted((a, b) => a - b);
       const at = (p: number) => Math.round(percentile(sorted, p) * 100) / 100;
       return { name, count: sorted.length, p50: at(0.5), p95: at(0.95), p99: at(0.99), max: at(1) };

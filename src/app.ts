@@ -1,33 +1,23 @@
 import { createPrivateKey } from "node:crypto";
 import type { Logger } from "pino";
 import type { Config } from "./config.ts";
-import { type ApiKeyHasher, createApiKeyHasher } from "./domain/accounts/api-keys/api-key.ts";
-import type { BillingProvider } from "./domain/accounts/billing/provider.ts";
-import type { Captcha } from "./domain/accounts/auth/one-time-secrets.ts";
-import { createPasswords, type Passwords } from "./domain/accounts/auth/passwords.ts";
-import { createTokens, type Tokens } from "./domain/accounts/auth/tokens.ts";
-import type { Mail, Mailer } from "./domain/accounts/email/mail.ts";
+import { createApiKeyHasher } from "./domain/accounts/api-keys/api-key.ts";
+import { createPasswords } from "./domain/accounts/auth/passwords.ts";
+import { createTokens } from "./domain/accounts/auth/tokens.ts";
+import type { Mail } from "./domain/accounts/email/mail.ts";
 import { createMail } from "./domain/accounts/email/deliveries.ts";
-import { createRankMoves, type RankMoves, withOwnChanges } from "./domain/leaderboards/rank-moves.ts";
+import { createRankMoves, withOwnChanges } from "./domain/leaderboards/rank-moves.ts";
 import { OwnChanges } from "./domain/kernel/caches.ts";
 import { entrySource } from "./domain/leaderboards/leaderboards.ts";
-import type { RankStore } from "./domain/evaluation/boards/ranks.ts";
 import type { LiveRooms, Peers } from "./domain/kernel/live-rooms.ts";
-import type { PasskeyVerifier } from "./domain/accounts/mfa/passkeys.ts";
 import { KnownDomains } from "./domain/accounts/domains/known.ts";
-import type { Acme } from "./domain/accounts/domains/order.ts";
-import type { DnsRecords } from "./domain/accounts/domains/states.ts";
-import type { SsoClients } from "./domain/accounts/sso/clients.ts";
-import type { OAuthProviders } from "./domain/accounts/oauth/provider.ts";
-import { type ThrottledWarning, throttledWarnings } from "./domain/kernel/outages.ts";
+import { throttledWarnings } from "./domain/kernel/outages.ts";
 import { connectionSlots } from "./domain/kernel/bulkhead.ts";
 import { connectedIn, createTransact, Lanes, type WakeUps } from "./domain/kernel/transact.ts";
 import { KnownBlocks } from "./domain/accounts/rate-limits/ip-blocks.ts";
-import type { Limiter } from "./domain/accounts/rate-limits/limiter.ts";
 import { createSecretBox, type SecretBox } from "./domain/kernel/secret-box.ts";
-import type { Topics } from "./domain/kernel/topics.ts";
 import { createIngest, type Ingest, ingestIn } from "./domain/tracking/group-commit.ts";
-import { createProjectRules, type ProjectRules } from "./domain/tracking/event-input.ts";
+import { createProjectRules } from "./domain/tracking/event-input.ts";
 import {
   type CommitAs,
   commitBy,
@@ -37,10 +27,9 @@ import {
   reportOtherSchema,
 } from "./domain/kernel/read.ts";
 import { createSharedCommits, type SharedTransactAs } from "./domain/kernel/shared-commits.ts";
-import type { Transact, TransactAs, Work } from "./domain/kernel/work.ts";
-import type { WebhookSender } from "./domain/delivery/webhooks/delivering/sender.ts";
-import { createStatsRecorder, type StatsRecorder } from "./domain/evaluation/running/stats.ts";
-import { createEventTypeRecorder, type EventTypeRecorder } from "./domain/tracking/event-type-recorder.ts";
+import type { Transact, TransactAs } from "./domain/kernel/work.ts";
+import { createStatsRecorder } from "./domain/evaluation/running/stats.ts";
+import { createEventTypeRecorder } from "./domain/tracking/event-type-recorder.ts";
 import type { Queue, QueuedJobName } from "./jobs/queue.ts";
 import type { Metrics } from "./metrics.ts";
 import type { Limits, Platform } from "./platform.ts";
@@ -53,10 +42,9 @@ import { createStripe } from "./platform/stripe.ts";
 import { createSso } from "./platform/sso.ts";
 import { createPasskeys } from "./platform/passkeys.ts";
 import { warehouseOf } from "./platform/warehouse/directory.ts";
-import type { Warehouse } from "./domain/analytics/warehouse/store.ts";
 import { createWebhookSender } from "./platform/webhook-sender.ts";
 import { within } from "./platform/within.ts";
-import { type AnswerCaches, createAnswerCaches } from "./platform/answer-caches.ts";
+import { createAnswerCaches } from "./platform/answer-caches.ts";
 
 /** Maximum number of events waiting for ingestion in one process; beyond that callers must retry. */
 const INGEST_WAITING_MAX = 50_000;
@@ -64,77 +52,7 @@ const INGEST_WAITING_MAX = 50_000;
 export type Health = { name: string; ok: boolean; message?: string };
 
 /** The functions that adapters (http, rooms, jobs, cli) are given. Tests replace a part by spread. */
-export type App = AnswerCaches & {
-  config: Config;
-  log: Logger;
-  /** Warns of an outage once in a while, however many rooms meet it together. */
-  warnOfOutage: ThrottledWarning;
-  clock: () => Date;
-  /** Sees every tenant: for workers and the server's own tasks. Operations receive a scoped one. */
-  transact: Transact;
-  transactAs: TransactAs;
-  /** As `transactAs`, in a replica where there is one: for what only reads and may be some seconds old. */
-  replicaAs: TransactAs;
-  /** One statement that only reads, where that needs no transaction. Operations receive a scoped one. */
-  read: Read;
-  /** Creates such a Read of a scope; undefined where each is a transaction, see `readBy`. */
-  readAs: ReadAs | undefined;
-  /** Creates transactions of statements that need no answer in between. */
-  commitAs: CommitAs;
-  /** As `transactAs`, for changes of players: requests of one project share transactions. */
-  transactShared: SharedTransactAs;
-  /** Stores validated events durably; simultaneous requests are committed together. */
-  ingest: Ingest;
-  /** As `ingest`, in a transaction in progress. */
-  ingestIn: (work: Work) => Ingest;
-  /** Returns which projects a caller's events may name. */
-  projectRules: ProjectRules;
-  ranks: RankStore;
-  /** Puts committed changes of entries into the rank index. */
-  rankMoves: RankMoves;
-  /** Rule statistics and event types counted by this process and not written yet. */
-  ruleStats: StatsRecorder;
-  eventTypes: EventTypeRecorder;
-  topics: Topics;
-  /** The other processes that hold rooms; undefined where there can be none. */
-  peers: Peers | undefined;
-  /** The rooms of all processes; undefined in a process without rooms. */
-  liveRooms: LiveRooms | undefined;
-  queue: Queue;
-  tokens: Tokens;
-  passwords: Passwords;
-  apiKeys: ApiKeyHasher;
-  /** Encrypts stored values that must not be readable in the database. */
-  secretBox: SecretBox;
-  limiter: Limiter;
-  /** Refuses addresses that are blocked. */
-  blocks: KnownBlocks;
-  captcha: Captcha;
-  oauth: OAuthProviders;
-  /** Speaks to the identity providers of tenants. */
-  sso: SsoClients;
-  /** The custom domains of all tenants that are held. */
-  domains: KnownDomains;
-  dns: DnsRecords;
-  /** Orders certificates; undefined where this server gets none itself. */
-  acme: Acme | undefined;
-  passkeys: PasskeyVerifier;
-  /** Speaks to the payment provider; undefined where no plans are sold. */
-  billing: BillingProvider | undefined;
-  mail: Mail;
-  /** Sends one mail; workers only. */
-  mailer: Mailer;
-  /** Sends requests to addresses that tenants have configured. */
-  webhookSender: WebhookSender;
-  /** Where files for a warehouse are written; undefined where there is none. */
-  warehouse: Warehouse | undefined;
-  metrics: Metrics;
-  limits: Limits;
-  /** Maintains the database, if it does not maintain itself. */
-  maintain: () => Promise<void>;
-  /** Checks the services that this process depends on. */
-  health: () => Promise<Health[]>;
-};
+export type App = ReturnType<typeof createApp>;
 
 type AppParts = {
   config: Config;
@@ -145,8 +63,9 @@ type AppParts = {
 };
 
 /** Assembles the application; opens and starts nothing. */
-export const createApp = ({ config, log, metrics, platform, clock = clockOf(platform) }: AppParts): App => {
+export const createApp = ({ config, log, metrics, platform, clock = clockOf(platform) }: AppParts) => {
   const { queue, limits, topics } = platform;
+  const peers: Peers | undefined = platform.peers;
   const changes = new OwnChanges();
   const transacting = { ...transactPartsOf({ log, platform, clock }), changes };
   const access = createAccess(platform, transacting);
@@ -157,24 +76,33 @@ export const createApp = ({ config, log, metrics, platform, clock = clockOf(plat
   return {
     config,
     log,
+    /** Warns of an outage once in a while, however many rooms meet it together. */
     warnOfOutage,
     clock,
     ...access,
+    /** As `transactAs`, for changes of players: requests of one project share transactions. */
     transactShared: sharedTransactOf(transactAs, limits, metrics),
+    /** As `ingest`, in a transaction in progress. */
     ingestIn: ingestIn({
       statementRows: limits.ingestRows,
       onStored: (parts) => wakeAll(queue, "process-events", parts),
     }),
+    /** Stores validated events durably; simultaneous requests are committed together. */
     ingest: ingestOf(transact, platform),
+    /** Returns which projects a caller's events may name. */
     projectRules: createProjectRules(transact, clock),
     ranks,
+    /** Puts committed changes of entries into the rank index. */
     rankMoves: createRankMoves({ ranks, topics }),
     ...createAnswerCaches(metrics, changes),
+    /** Rule statistics and event types counted by this process and not written yet. */
     ruleStats: createStatsRecorder(),
     eventTypes: createEventTypeRecorder(),
     topics,
-    peers: platform.peers,
-    liveRooms: undefined,
+    /** The other processes that hold rooms; undefined where there can be none. */
+    peers,
+    /** The rooms of all processes; undefined in a process without rooms. */
+    liveRooms: undefined as LiveRooms | undefined,
     queue,
     tokens: createTokens({
       privateKey: createPrivateKey(config.secrets.jwtPrivateKey),
@@ -183,31 +111,47 @@ export const createApp = ({ config, log, metrics, platform, clock = clockOf(plat
     }),
     passwords: createPasswords(config.passwordCost),
     apiKeys: createApiKeyHasher(config.secrets.apiKeyPeppers),
+    /** Encrypts stored values that must not be readable in the database. */
     secretBox,
     limiter: platform.limiter,
+    /** Refuses addresses that are blocked. */
     blocks: new KnownBlocks({ transact: transactAs({ role: "accounts" }), clock }),
-    oauth: createOAuth(config.oauth, config),
-    sso: createSso(config),
+    /** The custom domains of all tenants that are held. */
     domains: new KnownDomains({
       transact: transactAs({ role: "accounts" }),
       isOn: config.domains !== undefined,
       warn: warnOfOutage,
     }),
-    dns: createDnsRecords(config.dnsServers),
-    acme: config.domains?.acme && createAcme(config.domains.acme),
-    passkeys: createPasskeys(config.passkeys),
-    billing: config.billing && createStripe(config.billing, log),
-    captcha: createCaptcha(config.captcha, log),
     mail: mailOf(config, secretBox, queue),
-    mailer: createMailer(config.mail, log),
-    webhookSender: createWebhookSender(config.outbound),
-    warehouse: warehouseOf(config),
+    ...othersOf(config, log),
     metrics,
     limits,
+    /** Maintains the database, if it does not maintain itself. */
     maintain: platform.maintain ?? (async () => undefined),
+    /** Checks the services that this process depends on. */
     health: () => Promise.all(platform.dependencies.map(checkDependency)),
   };
 };
+
+/** What speaks to the services of others. */
+const othersOf = (config: Config, log: Logger) => ({
+  oauth: createOAuth(config.oauth, config),
+  /** Speaks to the identity providers of tenants. */
+  sso: createSso(config),
+  dns: createDnsRecords(config.dnsServers),
+  /** Orders certificates; undefined where this server gets none itself. */
+  acme: config.domains?.acme && createAcme(config.domains.acme),
+  passkeys: createPasskeys(config.passkeys),
+  /** Speaks to the payment provider; undefined where no plans are sold. */
+  billing: config.billing && createStripe(config.billing, log),
+  captcha: createCaptcha(config.captcha, log),
+  /** Sends one mail; workers only. */
+  mailer: createMailer(config.mail, log),
+  /** Sends requests to addresses that tenants have configured. */
+  webhookSender: createWebhookSender(config.outbound),
+  /** Where files for a warehouse are written; undefined where there is none. */
+  warehouse: warehouseOf(config),
+});
 
 const sharedTransactOf = (
   transactAs: TransactAs,
@@ -233,7 +177,19 @@ const mailOf = (config: Config, secretBox: SecretBox, queue: Queue): Mail => {
   return createMail({ secretBox, mode: mail.mode, consoleUrl, hasDomains: domains !== undefined, wake });
 };
 
-type Access = Pick<App, "transact" | "transactAs" | "replicaAs" | "read" | "readAs" | "commitAs">;
+type Access = {
+  /** Sees every tenant: for workers and the server's own tasks. Operations receive a scoped one. */
+  transact: Transact;
+  transactAs: TransactAs;
+  /** As `transactAs`, in a replica where there is one: for what only reads and may be some seconds old. */
+  replicaAs: TransactAs;
+  /** One statement that only reads, where that needs no transaction. Operations receive a scoped one. */
+  read: Read;
+  /** Creates such a Read of a scope; undefined where each is a transaction, see `readBy`. */
+  readAs: ReadAs | undefined;
+  /** Creates transactions of statements that need no answer in between. */
+  commitAs: CommitAs;
+};
 
 /** Creates what accesses the database. Reads hold connections within the same bounds as transactions. */
 const createAccess = (

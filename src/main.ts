@@ -22,6 +22,9 @@ const FORWARDED_MS = 1_000;
  */
 const LAST_REST_MS = 100;
 
+/** How often a process checks whether its parent still runs, in ms. */
+const PARENT_LOOK_MS = 500;
+
 /** As shells report a process that SIGPIPE has ended. */
 const BROKEN_PIPE_EXIT_CODE = 141;
 let isServer = false;
@@ -115,7 +118,7 @@ async function run(allowed: ("web" | "worker")[]): Promise<void> {
   for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) process.on(signal, () => void stop(signal));
   // The channel of a supervisor such as pm2 closes when the supervisor ends.
   process.once("disconnect", () => void stop("disconnect"));
-  if (program.opts()["stopWithParent"]) await stopWithParent(() => void stop("parent"));
+  if (program.opts()["stopWithParent"]) stopWithParent(() => void stop("parent"));
   if (running.address) {
     const { buildConsole } = await import("./cli/serve.ts");
     buildConsole({ config, log }, stopping.signal);
@@ -128,9 +131,13 @@ async function run(allowed: ("web" | "worker")[]): Promise<void> {
   flushCompileCache();
 }
 
-async function stopWithParent(stop: () => void): Promise<void> {
-  const { watchParent } = await import("./cli/parent.ts");
-  watchParent(parent, stop);
+/** Stops soon after the process that started this one has ended. */
+function stopWithParent(stop: () => void): void {
+  const timer = setInterval(() => {
+    if (process.ppid === parent) return;
+    clearInterval(timer);
+    stop();
+  }, PARENT_LOOK_MS).unref();
 }
 
 /** A server that cannot start says why as it would have logged: as a JSON line where there is no terminal. */

@@ -15,41 +15,55 @@ export type Metrics = ReturnType<typeof createMetrics>;
 
 type Build = Pick<Config, "version" | "mode" | "roles">;
 
+/** Metrics that are counted where things happen. */
+const makers = (registry: Registry) => {
+  const registers = [registry];
+  return {
+    counter: <L extends string = never>(name: string, help: string, ...labelNames: L[]) =>
+      new Counter({ name, help, labelNames, registers }),
+    gauge: <L extends string = never>(name: string, help: string, ...labelNames: L[]) =>
+      new Gauge({ name, help, labelNames, registers }),
+    histogram: <L extends string = never>(
+      name: string,
+      help: string,
+      buckets: number[],
+      ...labelNames: L[]
+    ) => new Histogram({ name, help, buckets, labelNames, registers }),
+  };
+};
+
 const showBuild = (registry: Registry, build: Build | undefined): void => {
-  const info = new Gauge({
-    name: "laurel_build_info",
-    help: "1, with what this process is",
-    labelNames: ["version", "node", "mode", "roles"],
-    registers: [registry],
-  });
+  const labels = ["version", "node", "mode", "roles"] as const;
+  const info = makers(registry).gauge("laurel_build_info", "1, with what this process is", ...labels);
   if (!build) return;
   const { version, mode, roles } = build;
   info.set({ version, node: process.version, mode, roles: [...roles].toSorted().join(",") }, 1);
 };
 
 const httpMetrics = (registry: Registry) => {
-  const registers = [registry];
+  const { counter, histogram } = makers(registry);
   return {
-    httpDuration: new Histogram({
-      name: "laurel_http_request_duration_seconds",
-      help: "Time from a request's headers to the end of its answer",
-      labelNames: ["group", "status"],
-      buckets: HTTP_BUCKETS_SECONDS,
-      registers,
-    }),
-    httpRequests: new Counter({
-      name: "laurel_http_requests_total",
-      help: "Requests that were answered, or whose client has gone before (4xx)",
-      labelNames: ["method", "route", "status"],
-      registers,
-    }),
-    requestsRefused: new Counter({
-      name: "laurel_requests_refused_total",
-      help: "Requests refused by a limit (RATE_LIMITED), or by load or an outage (SERVICE_UNAVAILABLE)",
-      labelNames: ["code", "reason"],
-      registers,
-    }),
-  } as const;
+    httpDuration: histogram(
+      "laurel_http_request_duration_seconds",
+      "Time from a request's headers to the end of its answer",
+      HTTP_BUCKETS_SECONDS,
+      "group",
+      "status",
+    ),
+    httpRequests: counter(
+      "laurel_http_requests_total",
+      "Requests that were answered, or whose client has gone before (4xx)",
+      "method",
+      "route",
+      "status",
+    ),
+    requestsRefused: counter(
+      "laurel_requests_refused_total",
+      "Requests refused by a limit (RATE_LIMITED), or by load or an outage (SERVICE_UNAVAILABLE)",
+      "code",
+      "reason",
+    ),
+  };
 };
 
 /** Gauges of prom-client under names of counters; the ones by type have the same numbers. */
@@ -65,12 +79,11 @@ const MISNAMED = [
  */
 export const createMetrics = (build?: Build) => {
   const registry = new Registry();
-  const registers = [registry];
   // Each sample of the loop's delay wakes the process, which is most of an idle process's CPU time.
   collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: LOOP_SAMPLE_MS });
   for (const name of MISNAMED) registry.removeSingleMetric(name);
   showBuild(registry, build);
-  const counter = (name: string, help: string) => new Counter({ name, help, registers });
+  const { counter } = makers(registry);
   return {
     registry,
     ...httpMetrics(registry),
@@ -164,18 +177,6 @@ class Reading<T> {
   }
 }
 
-/** Metrics that are counted where things happen. */
-const makers = (registry: Registry) => {
-  const registers = [registry];
-  return {
-    counter: (name: string, help: string) => new Counter({ name, help, registers }),
-    counters: <L extends string>(name: string, help: string, ...labelNames: L[]) =>
-      new Counter({ name, help, labelNames, registers }),
-    histogram: (name: string, help: string, buckets: number[]) =>
-      new Histogram({ name, help, buckets, registers }),
-  };
-};
-
 /** Gauges of certificates of custom domains; absent where this server orders none. */
 const certificateMetrics = (registry: Registry) => {
   const overdue = new Reading<readonly Overdue[]>(registry, KEPT_MS);
@@ -212,7 +213,7 @@ type RoomGauges = {
 
 /** Metrics of rooms, sockets and the processes that hold them. */
 const realtimeMetrics = (registry: Registry) => {
-  const { counter, counters } = makers(registry);
+  const { counter } = makers(registry);
   const rooms = new Reading<RoomGauges>(registry)
     .gauge({ name: "laurel_ws_clients", help: "Clients in rooms" }, ({ clients }) => clients)
     .gauge({ name: "laurel_ws_sockets", help: "Open sockets of rooms here" }, ({ sockets }) => sockets)
@@ -223,9 +224,9 @@ const realtimeMetrics = (registry: Registry) => {
     )
     .gauge({ name: "laurel_rooms", help: "Open rooms", label: "room" }, (all) => all.rooms);
   return {
-    joins: counters("laurel_joins_total", "Seats given, by kind of room", "room"),
-    joinsRefused: counters("laurel_joins_refused_total", "Seats refused", "code", "reason"),
-    socketCloses: counters("laurel_ws_closes_total", "Closed sockets by close code", "code"),
+    joins: counter("laurel_joins_total", "Seats given, by kind of room", "room"),
+    joinsRefused: counter("laurel_joins_refused_total", "Seats refused", "code", "reason"),
+    socketCloses: counter("laurel_ws_closes_total", "Closed sockets by close code", "code"),
     processesSwept: counter("laurel_processes_swept_total", "Dead processes cleaned up after"),
     roomsRestored: counter("laurel_rooms_restored_total", "Rooms listed again after their listing was lost"),
     twinsClosed: counter("laurel_twins_closed_total", "Rooms closed because another process lists their id"),
@@ -255,12 +256,12 @@ const sizesOf = ({ sizes }: CacheNumbers, name: keyof CacheSize): Labelled =>
 
 /** Metrics of what requests share: transactions, and answers from memory. */
 const sharingMetrics = (registry: Registry) => {
-  const { counters, histogram } = makers(registry);
+  const { counter, histogram } = makers(registry);
   const help = "Requests of a shared transaction";
   const groups = histogram("laurel_shared_commit_requests", help, GROUP_BUCKETS);
   const leftHelp =
     "Requests that left: alone (others hold the player), next (goes to the next), failed (repeated alone)";
-  const left = counters("laurel_shared_commit_left_total", leftHelp, "how");
+  const left = counter("laurel_shared_commit_left_total", leftHelp, "how");
   const waiting = new Reading<number>(registry).gauge(
     { name: "laurel_shared_commit_waiting", help: "Requests that wait for a shared transaction" },
     (count) => count,
@@ -286,7 +287,7 @@ const sharingMetrics = (registry: Registry) => {
       left: (how: string, requests: number) => left.inc({ how: how.toLowerCase() }, requests),
       watchWaiting: waiting.watch,
     },
-    cacheLookUps: counters(
+    cacheLookUps: counter(
       "laurel_cache_lookups_total",
       "Looks into the caches of reads: pages of leaderboards (answers), and what they are made of; chats",
       "cache",
@@ -310,7 +311,7 @@ const tableMetrics = (registry: Registry) => ({
 
 /** What this process writes for the warehouse, and how long events have waited for it in all processes. */
 const warehouseMetrics = (registry: Registry) => {
-  const { counter, counters } = makers(registry);
+  const { counter } = makers(registry);
   const lag = new Reading<number>(registry).gauge(
     {
       name: "laurel_warehouse_lag_seconds",
@@ -320,8 +321,8 @@ const warehouseMetrics = (registry: Registry) => {
   );
   return {
     warehouse: {
-      files: counters("laurel_warehouse_files_total", "Files written for the warehouse", "kind"),
-      records: counters("laurel_warehouse_records_total", "Records in files for the warehouse", "kind"),
+      files: counter("laurel_warehouse_files_total", "Files written for the warehouse", "kind"),
+      records: counter("laurel_warehouse_records_total", "Records in files for the warehouse", "kind"),
       bytes: counter("laurel_warehouse_bytes_total", "Bytes written for the warehouse"),
       failures: counter(
         "laurel_warehouse_failures_total",
@@ -337,15 +338,11 @@ const LAG_BUCKETS_SECONDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1
 
 /** Metrics of webhook deliveries of this process; times are in seconds. */
 const webhookMetrics = (registry: Registry) => {
-  const { counter, counters, histogram } = makers(registry);
+  const { counter, gauge, histogram } = makers(registry);
   return {
-    attempts: counters("laurel_webhook_attempts_total", "Attempts to deliver, by outcome", "outcome"),
+    attempts: counter("laurel_webhook_attempts_total", "Attempts to deliver, by outcome", "outcome"),
     givenUp: counter("laurel_webhook_given_up_total", "Deliveries given up"),
-    inFlight: new Gauge({
-      name: "laurel_webhook_in_flight",
-      help: "Attempts on their way",
-      registers: [registry],
-    }),
+    inFlight: gauge("laurel_webhook_in_flight", "Attempts on their way"),
     attemptDuration: histogram(
       "laurel_webhook_attempt_duration_seconds",
       "Time of an attempt",

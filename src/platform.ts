@@ -137,11 +137,10 @@ const clusterLimits = ({ databasePoolMax }: Config): Limits => ({
 });
 
 const openCluster = async (config: Config, log: Logger): Promise<Platform> => {
-  const { redisConnections } = await import("./platform/redis-connection.ts");
-  const { openPresence } = await import("./platform/redis-connection.ts");
+  const { redisConnections, ResubscribingPresence } = await import("./platform/redis-connection.ts");
   const { reachPostgres, reachRedis } = await import("./platform/probe.ts");
   const { IndexedRedisDriver } = await import("./platform/redis-driver.ts");
-  const { createRedisPeers } = await import("./platform/redis-peers.ts");
+  const { RedisPeers } = await import("./platform/redis-peers.ts");
   const { createRedisRanks, followDatabase, readQueuePlace } = await import("./platform/redis-ranks.ts");
   const { databaseUrl = "", redisUrl = "", redisNamespace: namespace } = config;
   const connections = redisConnections(redisUrl, log);
@@ -152,10 +151,10 @@ const openCluster = async (config: Config, log: Logger): Promise<Platform> => {
   });
   const replica = await openReplica(config, log);
   const redis = connections.open();
-  const presence = openPresence(connections);
+  const presence = new ResubscribingPresence(connections);
   await reachPostgres(databaseUrl, () => database.ping(), log);
   await reachRedis(redisUrl, () => redis.ping(), log);
-  const peers = createRedisPeers(connections.open(), { namespace, log, subscriptions: presence });
+  const peers = new RedisPeers(connections.open(), { namespace, log, subscriptions: presence });
   const queue = await createBullQueue({ connections, prefix: `${namespace}:bull`, log });
   return {
     database,

@@ -10,6 +10,7 @@ import { chmod, link, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import { dataDirError, makeDir } from "./domain/kernel/data-dir.ts";
+import { codeOf } from "./domain/kernel/errors.ts";
 
 /** Values shown in `.env.example`. They are public, so production refuses them. */
 export const SAMPLE_JWT_PRIVATE_KEY =
@@ -55,9 +56,6 @@ const newSecrets = (): z.output<typeof SecretsFile> => ({
   encryptionKeys: [randomBytes(32).toString("base64url")],
 });
 
-const hasCode = (error: unknown, code: string): boolean =>
-  error instanceof Error && "code" in error && error.code === code;
-
 /**
  * Creates the file atomically: it gets its name by a link, and only one of several starting processes
  * succeeds.
@@ -72,7 +70,7 @@ const createFile = async (path: string): Promise<void> => {
   try {
     await link(draft, path);
   } catch (error) {
-    if (!hasCode(error, "EEXIST")) throw error;
+    if (codeOf(error) !== "EEXIST") throw error;
   } finally {
     await rm(draft, { force: true });
   }
@@ -82,7 +80,7 @@ const readText = async (path: string): Promise<string | undefined> => {
   try {
     return await readFile(path, "utf8");
   } catch (error) {
-    if (hasCode(error, "ENOENT")) return undefined;
+    if (codeOf(error) === "ENOENT") return undefined;
     throw error;
   }
 };

@@ -8,6 +8,7 @@ import express from "express";
 import { Server as SocketServer } from "socket.io";
 import { openPostgres } from "../../src/platform/database.ts";
 
+type Body = Record<string, unknown>;
 type Pool = { query(text: string, values?: unknown[]): Promise<{ rows: object[] }> };
 
 const ROWS = 2_000;
@@ -29,25 +30,16 @@ const http = async (): Promise<HttpServer> => {
     await pool.query(text);
   const app = express().use(express.json({ limit: "1mb" }));
   let turn = 0;
-  const answer = (text: string, values: (body: Record<string, unknown>) => unknown[]) => {
-    const handler: express.RequestHandler = (request, response, next) => {
-      const body = (request.body ?? {}) as Record<string, unknown>;
+  const answers = {
+    "/insert": [INSERT, (body: Body) => [JSON.stringify(body["events"] ?? [body])]],
+    "/update": [UPDATE, () => [1 + (turn++ % ROWS)]],
+    "/select": [SELECT, () => [turn++ % (ROWS - 50)]],
+  } as const;
+  for (const [path, [text, values]] of Object.entries(answers))
+    app.all(path, (request, response, next) => {
+      const body = (request.body ?? {}) as Body;
       pool.query(text, values(body)).then(({ rows }) => response.json({ rows }), next);
-    };
-    return handler;
-  };
-  app.post(
-    "/insert",
-    answer(INSERT, (body) => [JSON.stringify(body["events"] ?? [body])]),
-  );
-  app.post(
-    "/update",
-    answer(UPDATE, () => [1 + (turn++ % ROWS)]),
-  );
-  app.get(
-    "/select",
-    answer(SELECT, () => [turn++ % (ROWS - 50)]),
-  );
+    });
   return createServer(app);
 };
 

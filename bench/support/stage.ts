@@ -6,6 +6,7 @@ import { join, resolve } from "node:path";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
 import { freePort } from "../../test/support/processes/process.ts";
 import { type Services, startServices } from "../../test/support/processes/services.ts";
+import { inDirectory } from "./turns.ts";
 
 /** A checkout of Laurel whose programs run; benchmarks know of it only what clients and operators know. */
 export type Build = { name: string; root: string };
@@ -157,6 +158,34 @@ export const openStage = async (build: Build, mode: Mode, dir: string): Promise<
 /** Starts a worker beside the web process of a stage. */
 export const startWorker = async ({ build, env, logFile }: Stage): Promise<Child> =>
   startLaurel(build, "worker", { env: { ...env, PORT: String(await freePort()) }, logFile });
+
+/** A stage with a project, and the worker beside it where there is one. */
+export type Visited = { name: string; stage: Stage; site: Site; worker?: Child; pids: readonly number[] };
+export type Wanted = { against?: string | undefined; mode?: Mode; hasWorker?: boolean };
+
+/** Runs with a stage of this build, and of `against` if that is one; they end with it. */
+export const onStages = async (
+  { against, mode = "cluster", hasWorker = false }: Wanted,
+  run: (visited: Visited[], dir: string) => Promise<void>,
+): Promise<void> =>
+  inDirectory(async (dir) => {
+    const visited: Visited[] = [];
+    try {
+      for (const build of buildsOf(against)) {
+        const stage = await openStage(build, mode, dir);
+        const worker = hasWorker ? await startWorker(stage) : undefined;
+        const pids = [stage.web.pid, ...(worker ? [worker.pid] : [])];
+        const site = await createSite(stage.url);
+        visited.push({ name: build.name, stage, site, pids, ...(worker ? { worker } : {}) });
+      }
+      await run(visited, dir);
+    } finally {
+      for (const { stage, worker } of visited) {
+        await worker?.stop();
+        await stage.close();
+      }
+    }
+  });
 
 /** Rows that wait for a worker: events, and commits to be told of. */
 export const waiting = async ({ sql }: Pick<Stage, "sql">): Promise<{ events: number; commits: number }> => {

@@ -1,6 +1,25 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { parseArgs, type ParseArgsOptionsConfig } from "node:util";
+
+/** Reads the options of a benchmark: those that all have, and its own with their defaults. */
+export const optionsOf = <Own extends string>(own: Readonly<Record<Own, string>>) => {
+  const defaults: Record<string, string> = { rounds: "5", ...own };
+  const texts = Object.entries(defaults).map(([name, text]) => [name, { type: "string", default: text }]);
+  const options = {
+    against: { type: "string" },
+    embedded: { type: "boolean" },
+    ...Object.fromEntries(texts),
+  };
+  return parseArgs({ options: options as ParseArgsOptionsConfig }).values as Record<
+    Own | "rounds",
+    string
+  > & {
+    against?: string;
+    embedded?: boolean;
+  };
+};
 
 /** Figures of one measurement, by name. */
 export type Sample = Readonly<Record<string, number>>;

@@ -34,14 +34,18 @@ export const readKey = ({ key, keyFile }: KeyFlags): string => {
 /** The header of a request by an API key. */
 export const keyHeader = (key: string): Record<string, string> => ({ "X-API-Key": key });
 
+/** Adds the flags of a command that takes a key. */
+export const addKeyOptions = (command: Command, scopes: string): Command =>
+  command
+    .option("--key <key>", `the project's API key (${scopes})`)
+    .option("--key-file <file>", "read the key from a file instead: it then shows in no process list");
+
 /** Credentials of a key or of a person, who has to name the project. */
 export type CredentialFlags = KeyFlags & { token?: string; tokenFile?: string; project?: string };
 
 /** Adds the flags of a command that takes a key or an access token. */
 export const addCredentialOptions = (command: Command, scopes: string): Command =>
-  command
-    .option("--key <key>", `the project's API key (${scopes})`)
-    .option("--key-file <file>", "read the key from a file instead: it then shows in no process list")
+  addKeyOptions(command, scopes)
     .option("--token <token>", "an access token instead of a key, with --project")
     .option("--token-file <file>", "read the access token from a file instead")
     .option("--project <id>", "the project's id, for an access token")

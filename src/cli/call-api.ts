@@ -1,5 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { z } from "zod";
+import { UsageError } from "./api-flags.ts";
 
 const TIMEOUT_MS = 30_000;
 /** Delay between two attempts while the server is unavailable. */
@@ -7,6 +8,17 @@ const AGAIN_MS = 2_000;
 
 /** Ends a command; the message is meant for the person at the terminal. */
 export class ApiFailure extends Error {}
+
+/** Runs a command, and returns its exit code: what `run` does, 2 for wrong usage, 1 where the API refused. */
+export const exitCodeOf = async (run: () => Promise<number>): Promise<number> => {
+  try {
+    return await run();
+  } catch (error) {
+    if (!(error instanceof UsageError) && !(error instanceof ApiFailure)) throw error;
+    process.stderr.write(`error: ${error.message}\n`);
+    return error instanceof UsageError ? error.exitCode : 1;
+  }
+};
 
 export type Api = {
   /** The server's address, without a path of the API. */

@@ -9,7 +9,7 @@ import {
   readUrl,
   UsageError,
 } from "./api-flags.ts";
-import { type Api, ApiFailure, callApi } from "./call-api.ts";
+import { type Api, callApi, exitCodeOf } from "./call-api.ts";
 import { canAsk, confirm } from "./ask.ts";
 
 /** A change that an import makes, as the API shows it. */
@@ -95,15 +95,8 @@ export const addConfigCommand = (program: Command): void => {
     .action((file: string, flags: ImportFlags) => ending(() => importConfig(file, flags)));
 };
 
-/** Sets the exit code to the one that `run` returns, or to that of its error. */
 const ending = async (run: () => Promise<number>): Promise<void> => {
-  try {
-    process.exitCode = await run();
-  } catch (error) {
-    if (!(error instanceof UsageError) && !(error instanceof ApiFailure)) throw error;
-    process.stderr.write(`error: ${error.message}\n`);
-    process.exitCode = error instanceof UsageError ? 2 : 1;
-  }
+  process.exitCode = await exitCodeOf(run);
 };
 
 const open = (flags: Flags): Api => {

@@ -13,27 +13,25 @@ import {
 import type { AcmeSettings } from "../config/sections.ts";
 import { openWarehouseStore } from "../platform/warehouse/directory.ts";
 
-const NAME = "Warehouse";
-
 /** Writes and removes a file where events are written for a warehouse; nothing without one. */
 export const checkWarehouse = async ({ warehouse }: Settings): Promise<Check[]> => {
   if (!warehouse) return [];
   const store = await openWarehouseStore(warehouse);
   try {
     await store.check();
-    return [{ name: NAME, status: "ok", message: `${store.name}, writable` }];
+    return [ok("Warehouse", `${store.name}, writable`)];
   } catch (error) {
     const remedy =
       warehouse.store.kind === "directory"
         ? "give the user of the workers the rights to it, and space; or set WAREHOUSE_URL to another one"
         : "check WAREHOUSE_URL, WAREHOUSE_ENDPOINT, WAREHOUSE_REGION, the key, and what it is allowed to do";
-    return [{ name: NAME, status: "fail", message: (error as Error).message, remedy }];
+    return [fail("Warehouse", (error as Error).message, remedy)];
   }
 };
 
 const checkAuthority = async (acme: AcmeSettings): Promise<Check> => {
   // Loaded here, because most servers order no certificates.
-  const { checkDirectory, readAuthorities } = await import("../platform/acme-check.ts");
+  const { checkDirectory, readAuthorities } = await import("../platform/acme.ts");
   const { directoryUrl, caFile } = acme;
   const name = "Certificates";
   let authorities: string[] | undefined;
@@ -99,18 +97,11 @@ const CLOCK_SKEW_MAX_MS = 1_000;
 const HTTP_TIMEOUT_MS = 3_000;
 
 export const ok = (name: string, message: string): Check => ({ name, status: "ok", message });
-const warn = (name: string, message: string, remedy: string): Check => ({
-  name,
-  status: "warn",
-  message,
-  remedy,
-});
-export const fail = (name: string, message: string, remedy: string): Check => ({
-  name,
-  status: "fail",
-  message,
-  remedy,
-});
+const finding =
+  (status: Check["status"]) =>
+  (name: string, message: string, remedy: string): Check => ({ name, status, message, remedy });
+export const warn = finding("warn");
+export const fail = finding("fail");
 
 /** Returns the message of an error; a failed connection may combine several. */
 export const textOf = (error: unknown): string => {

@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { ConfigError, loadSettings, type Settings } from "../config.ts";
+import { ConfigError, loadSettings, type Problem, type Settings } from "../config.ts";
 import type * as Checks from "./doctor-checks.ts";
 
 type Check = Checks.Check;
@@ -60,32 +60,20 @@ const examine = async (readSettings: () => Settings): Promise<Check[]> => {
     settings = readSettings();
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
+    const asCheck = ({ name, message }: Problem): Check =>
+      checks.fail("Settings", `${name} ${message}`, `set ${name} in the environment`);
     return [...machine, ...error.problems.map(asCheck)];
   }
-  return [...machine, ...remarks(settings), ...(await surroundings(settings, checks))];
+  return [...machine, ...remarks(settings, checks), ...(await surroundings(settings, checks))];
 };
 
-const asCheck = ({ name, message }: { name: string; message: string }): Check => ({
-  name: "Settings",
-  status: "fail",
-  message: `${name} ${message}`,
-  remedy: `set ${name} in the environment`,
-});
-
-const remarks = ({ mode, isProduction, remarks: texts }: Settings): Check[] => [
-  { name: "Settings", status: "ok", message: `MODE=${mode}${isProduction ? ", production" : ""}` },
-  ...texts.map((message): Check => ({
-    name: "Settings",
-    status: "warn",
-    message,
-    remedy: "unset it, or set MODE",
-  })),
+const remarks = ({ mode, isProduction, remarks: texts }: Settings, { ok, warn }: typeof Checks): Check[] => [
+  ok("Settings", `MODE=${mode}${isProduction ? ", production" : ""}`),
+  ...texts.map((message) => warn("Settings", message, "unset it, or set MODE")),
 ];
 
 const surroundings = async (settings: Settings, checks: typeof Checks): Promise<Check[]> => {
   const { databaseUrl, analyticsDatabaseUrl, redisUrl } = settings;
-  // Loaded here, because it may load the client of buckets.
-  const { checkBilling, checkCustomDomains, checkWarehouse } = await import("./doctor-checks.ts");
   const [disk, dataDir, port, postgres, replica, redis, warehouse] = await Promise.all([
     checks.checkDisk(settings),
     checks.checkDataDir(settings),
@@ -93,12 +81,12 @@ const surroundings = async (settings: Settings, checks: typeof Checks): Promise<
     databaseUrl === undefined ? [] : checks.checkPostgres(databaseUrl),
     analyticsDatabaseUrl === undefined ? [] : checks.checkReplica(analyticsDatabaseUrl),
     redisUrl === undefined ? [] : checks.checkRedis(redisUrl),
-    checkWarehouse(settings),
+    checks.checkWarehouse(settings),
   ]);
   const [publicUrl, domains, billing] = await Promise.all([
     checks.checkPublicUrl(settings, port.isRunning),
-    checkCustomDomains(settings, port.isRunning),
-    checkBilling(settings),
+    checks.checkCustomDomains(settings, port.isRunning),
+    checks.checkBilling(settings),
   ]);
   return [disk, dataDir, port.check, postgres, replica, redis, warehouse, publicUrl, domains, billing].flat();
 };

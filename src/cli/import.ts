@@ -2,7 +2,7 @@ import { statSync } from "node:fs";
 import { basename, resolve } from "node:path";
 import type { Command } from "commander";
 import { BATCH_MAX_EVENTS } from "../domain/tracking/event-input.ts";
-import { readKey, readUrl, urlOption, UsageError } from "./api-flags.ts";
+import { addKeyOptions, readKey, readUrl, urlOption, UsageError } from "./api-flags.ts";
 import { createReporter, type ImportSummary } from "./import-progress.ts";
 import {
   type ImportOptions,
@@ -35,17 +35,14 @@ export type ImportFlags = {
 
 /** Registers `import` with the program; sets the process's exit code. */
 export const addImportCommand = (program: Command): void => {
-  program
-    .command("import")
+  const command = program.command("import").argument("<file>", "the file, or - for standard input");
+  addKeyOptions(command, "scope events:write")
     .summary("import events from a file of JSON lines")
     .description(
       "Sends events, one JSON object a line, to a Laurel server. Plain or gzip; - reads standard input.\n" +
         "An import that was interrupted goes on where it stopped when the same command is run again.\n" +
         "Exit codes: 0 no line rejected, 1 failed or interrupted, 2 usage, 3 some lines rejected.",
     )
-    .argument("<file>", "the file, or - for standard input")
-    .option("--key <key>", "the project's API key (scope events:write)")
-    .option("--key-file <file>", "read the key from a file instead: it then shows in no process list")
     .addOption(urlOption())
     .option("--batch <events>", `events in a request, 1 to ${BATCH_MAX_EVENTS}`, String(BATCH_MAX_EVENTS))
     .option(

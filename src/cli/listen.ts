@@ -5,8 +5,16 @@ import { newWebhookSecret } from "../domain/delivery/webhooks/registration.ts";
 import { signedRequest } from "../domain/delivery/webhooks/delivering/signing.ts";
 import { newId } from "../domain/kernel/ids.ts";
 import { VERSION } from "../version.ts";
-import { type KeyFlags, keyHeader, readKey, readUrl, urlOption, UsageError } from "./api-flags.ts";
-import { type Api, ApiFailure, callApi } from "./call-api.ts";
+import {
+  addKeyOptions,
+  type KeyFlags,
+  keyHeader,
+  readKey,
+  readUrl,
+  urlOption,
+  UsageError,
+} from "./api-flags.ts";
+import { type Api, callApi, exitCodeOf } from "./call-api.ts";
 
 /** Interval between two polls of a feed without new events. */
 const POLL_MS = 500;
@@ -22,16 +30,13 @@ type ListenFlags = KeyFlags & {
 
 /** Registers `listen`; sets the process's exit code. */
 export const addListenCommand = (program: Command): void => {
-  program
-    .command("listen")
+  addKeyOptions(program.command("listen"), "scope webhooks:read")
     .summary("show webhook events as they happen, and forward them to a program of yours")
     .description(
       "Reads the feed of a project's webhook events and shows each. With --forward it posts them, signed\n" +
         "as webhooks are, to an address that the server itself need not reach: for development.\n" +
         "It begins with what happens from now on, and ends at Ctrl-C.",
     )
-    .option("--key <key>", "the project's API key (scope webhooks:read)")
-    .option("--key-file <file>", "read the key from a file instead: it then shows in no process list")
     .addOption(urlOption())
     .option("--forward <url>", "where to post the events, such as http://localhost:9000/hooks")
     .option("--events <types>", "only these types or patterns, separated by commas")
@@ -57,15 +62,12 @@ const listenCommand = async (flags: ListenFlags): Promise<number> => {
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, stop);
   // The reader has gone, such as `head`.
   process.stdout.on("error", stop);
-  try {
-    await listen(readFlags(flags, stopping.signal));
-  } catch (error) {
-    if (stopping.signal.aborted) return 0;
-    if (!(error instanceof UsageError) && !(error instanceof ApiFailure)) throw error;
-    note(`error: ${error.message}`);
-    return error instanceof UsageError ? 2 : 1;
-  }
-  return 0;
+  return exitCodeOf(() =>
+    listen(readFlags(flags, stopping.signal)).catch((error: unknown) => {
+      if (stopping.signal.aborted) return 0;
+      throw error;
+    }),
+  );
 };
 
 const readFlags = (flags: ListenFlags, stop: AbortSignal): Listening => {
@@ -92,7 +94,7 @@ const say = (line: string): void => void process.stdout.write(`${line}\n`);
 /** Prints a message about the command itself, which is not part of its output. */
 const note = (line: string): void => void process.stderr.write(`${line}\n`);
 
-const listen = async ({ api, query, show }: Listening): Promise<void> => {
+const listen = async ({ api, query, show }: Listening): Promise<never> => {
   const read = (cursor: string) => callApi(api, `/webhook-events?cursor=${cursor}${query}`, Page);
   let { nextCursor } = (await read("latest")).pagination;
   note(`ready: listening to ${api.url}, Ctrl-C ends it`);

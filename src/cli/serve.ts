@@ -1,7 +1,6 @@
 import cluster from "node:cluster";
 import type { RequestListener, Server as HttpServer } from "node:http";
 import type { AddressInfo, Server as TcpServer, Socket } from "node:net";
-import type { Server as TlsServer } from "node:tls";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "pino";
 import { type App, createApp } from "../app.ts";
@@ -24,7 +23,7 @@ import { startRunners } from "../jobs/job.ts";
 import { createMetrics } from "../metrics.ts";
 import { namingDependency } from "../platform/probe.ts";
 import { openPlatform, type Platform, type PlatformOptions } from "../platform.ts";
-import { createGameServer, type GameServer, type InternalServer } from "../rooms/game-server.ts";
+import { createGameServer, type InternalServer } from "../rooms/game-server.ts";
 import { createLiveRooms } from "../rooms/inspect-rooms.ts";
 import { VERSION } from "../version.ts";
 import { listen, type ListenAddress, requireFreePort, stopListening, whenClosed } from "./listening.ts";
@@ -158,14 +157,6 @@ const IDLE_SWEEP_MS = 100;
  */
 const IDLE_GRACE_MS = 2_000;
 
-type Web = {
-  server: HttpServer;
-  /** Its connections are the server's too. */
-  tls: TlsServer | undefined;
-  sockets: ReadonlySet<Socket>;
-  game: GameServer;
-};
-
 /** Tracks the open connections of a server. */
 const connectionsOf = (server: HttpServer): ReadonlySet<Socket> => {
   const open = new Set<Socket>();
@@ -176,7 +167,7 @@ const connectionsOf = (server: HttpServer): ReadonlySet<Socket> => {
   return open;
 };
 
-const openWeb = async (app: App, { presence, driver, peers }: Platform): Promise<Web> => {
+const openWeb = async (app: App, { presence, driver, peers }: Platform) => {
   const server = guardedServer(app);
   const sockets = connectionsOf(server);
   const express = createHttp(app, routes, describeInThread);
@@ -187,6 +178,8 @@ const openWeb = async (app: App, { presence, driver, peers }: Platform): Promise
   const tls = await openTlsPort(app, server);
   return { server, tls, sockets, game };
 };
+/** Connections of `tls`, which is undefined where TLS is not spoken, are the server's too. */
+type Web = Awaited<ReturnType<typeof openWeb>>;
 
 /** Pages that operators request from one process among several that share a port. */
 const OWN_PAGES = new Set(["/metrics", "/health", "/health/live", "/health/ready"]);

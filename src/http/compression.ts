@@ -3,7 +3,7 @@ import type { Writable } from "node:stream";
 import { promisify } from "node:util";
 import { constants, createGzip, gunzip, gzip } from "node:zlib";
 import type { Response } from "express";
-import { DomainError } from "../domain/kernel/errors.ts";
+import { codeOf, DomainError } from "../domain/kernel/errors.ts";
 import { etagOf, type ReadyJson } from "../domain/kernel/caches.ts";
 import { ClientGone } from "../domain/kernel/flights.ts";
 import { STREAM, withTimeouts } from "../domain/kernel/timeouts.ts";
@@ -100,9 +100,6 @@ export const sendFixed = (response: Response, { plain, packed, etag }: FixedBody
   write(response, isPacked ? packed : plain);
 };
 
-const hasCode = (error: unknown, code: string): boolean =>
-  error instanceof Error && "code" in error && error.code === code;
-
 /**
  * Inflates the gzip of a request's body, outside the event loop and no further than `limit` bytes.
  * @throws DomainError PAYLOAD_TOO_LARGE beyond them, VALIDATION_ERROR MALFORMED_GZIP
@@ -111,7 +108,7 @@ export const inflated = async (packed: Buffer, limit: number): Promise<Buffer> =
   try {
     return await inflate(packed, { maxOutputLength: limit });
   } catch (error) {
-    if (hasCode(error, "ERR_BUFFER_TOO_LARGE"))
+    if (codeOf(error) === "ERR_BUFFER_TOO_LARGE")
       throw new DomainError("PAYLOAD_TOO_LARGE", `The body may have at most ${limit} bytes when inflated`);
     throw new DomainError("VALIDATION_ERROR", "The body is not valid gzip", { reason: "MALFORMED_GZIP" });
   }

@@ -3,7 +3,7 @@ import { DriverException, UniqueConstraintViolationException } from "@mikro-orm/
 import type { Response } from "express";
 import { z } from "zod";
 import { limitHeaders, RateLimited } from "../domain/accounts/rate-limits/limiter.ts";
-import { clipped, conflict, DomainError, MESSAGE_MAX } from "../domain/kernel/errors.ts";
+import { clipped, codeOf, conflict, DomainError, MESSAGE_MAX } from "../domain/kernel/errors.ts";
 import { outageError } from "../domain/kernel/outages.ts";
 import { problemsOf } from "../domain/kernel/zod-problems.ts";
 import type { ErrorSchema } from "./openapi-components.ts";
@@ -43,8 +43,6 @@ const validationError = (error: z.ZodError, root: string): DomainError => {
 const UNIQUE_VIOLATION = "23505";
 /** PostgreSQL's errors for NUL and for text outside the database's encoding. */
 const BAD_TEXT = new Set(["22021", "22P05"]);
-const codeOf = (error: Error): string =>
-  "code" in error && typeof error.code === "string" ? error.code : "";
 
 const fromDatabase = (error: Error): DomainError | undefined => {
   const code = codeOf(error);

@@ -21,7 +21,7 @@ import { throwOutage } from "../domain/kernel/outages.ts";
 import type { Work } from "../domain/kernel/work.ts";
 import { byProject, type Due, DUE_PAGE, findDue, type PlayersOf } from "../domain/progression/moved-ends.ts";
 import { areSchedulesDue, type ScheduleCursor, stepSchedules } from "../domain/rules/schedules.ts";
-import { type AnyJob, type Job, type JobTogether, UNASKED_MS } from "./job.ts";
+import { isolated, type Job, type JobTogether } from "./job.ts";
 
 type Sweep = {
   due: Parameters<typeof findDue>[1];
@@ -64,12 +64,11 @@ const settleTogether = async (app: App, sweep: Sweep, players: PlayersOf): Promi
   }
 };
 
-type RelayJobName = "relay-outbox" | "relay-backlogs";
 /** What both jobs of a process share. */
 type Relay = { schedule: RelaySchedule; backlogs: Backlogs };
 
 /** Creates the jobs that publish committed rows: those of all projects together, and those of backlogs. */
-export const createRelayJobs = (): Readonly<Record<RelayJobName, AnyJob>> => {
+export const createRelayJobs = () => {
   const relay = { schedule: new RelaySchedule(), backlogs: new Backlogs() };
   return { "relay-outbox": createRelayOutbox(relay), "relay-backlogs": createRelayBacklogs(relay) };
 };
@@ -128,18 +127,14 @@ const wakeLater = (app: App, key: string, afterMs: number): void => {
 
 /** Does something to each of a walk. One that fails holds nobody up: it is tried again by the next run. */
 const doEach = async <T extends { id: string }>(
-  { limits, log }: App,
+  app: App,
   find: (after: T | undefined) => Promise<T | undefined>,
   act: (one: T) => Promise<void>,
 ): Promise<void> => {
   for (let one = await find(undefined); one; one = await find(one)) {
-    try {
-      await act(one);
-    } catch (err) {
-      throwOutage(err);
-      log.error({ err, of: one }, "a report of analytics failed");
-    }
-    await limits.pause?.();
+    const of = one;
+    await isolated(app, { of }, "a report of analytics failed", () => act(of));
+    await app.limits.pause?.();
   }
 };
 
@@ -148,8 +143,6 @@ const doEach = async <T extends { id: string }>(
  * computed as long-running jobs of their projects.
  */
 export const runReports: Job = {
-  concurrency: 1,
-  everyMs: UNASKED_MS,
   isDue: areReportsDue,
   run: async (app) => {
     const { transact, mail, config } = app;
@@ -172,8 +165,6 @@ export const runReports: Job = {
  * players does not delay another.
  */
 export const runSchedules: Job = {
-  concurrency: 1,
-  everyMs: UNASKED_MS,
   isDue: areSchedulesDue,
   run: async (app) => {
     let isMore = true;
@@ -207,7 +198,6 @@ const FAILURES_MAX = 2;
 export const createSyncBilling = (): Job => {
   let reconciledMs = -Infinity;
   return {
-    concurrency: 1,
     everyMs: RECONCILED_EVERY_MS,
     isDue: (at) =>
       sql`exists (select from billing_customers where due_at <= ${at.toISOString()}::timestamptz)`,

@@ -2,9 +2,9 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { setTimeout as delay } from "node:timers/promises";
 import type { RawBuilder } from "kysely";
 import type { App } from "../app.ts";
-import { outageOf } from "../domain/kernel/outages.ts";
+import { outageOf, throwOutage } from "../domain/kernel/outages.ts";
 import { BATCH, type Timeouts, withTimeouts } from "../domain/kernel/timeouts.ts";
-import type { JobName, Runners } from "./queue.ts";
+import type { Runners } from "./queue.ts";
 import type { Logger } from "pino";
 
 /** The pause after the first outage and the longest one, in ms: work resumes within it after the outage. */
@@ -52,9 +52,10 @@ export class OutageBackoff {
 }
 
 /**
- * How often jobs that `isDue` finds also run without it, in ms: a condition that misses something delays it.
+ * How often jobs that `isDue` finds also run without it, in ms, unless they say: a condition that misses
+ * something delays it.
  */
-export const UNASKED_MS = 30_000;
+const UNASKED_MS = 30_000;
 
 /**
  * A job is a hint to check `key`; the work itself is rows. Losing every hint costs only latency, because
@@ -65,8 +66,8 @@ export type Job = JobParts & { run(app: App, key: string): Promise<void> };
 type JobParts = {
   /** Time limits of its statements and transactions; absent: those of BATCH. */
   timeouts?: Timeouts;
-  /** Concurrent runs in one process; runs for one key never overlap in one process. */
-  concurrency: number;
+  /** Concurrent runs in one process, 1 by default; runs for one key never overlap in one process. */
+  concurrency?: number;
   /**
    * When set, the job also runs at the start and on this interval, with the key `*`, in every worker process.
    */
@@ -107,10 +108,26 @@ export type JobTogether = JobParts & {
 
 export type AnyJob = Job | JobTogether;
 
-type NamedJob = AnyJob & { name: JobName };
+type NamedJob = AnyJob & { name: string };
 
 /** How long what jobs do at the stop waits for the runs of other jobs, in ms: one of them may hang. */
 const OTHERS_MS = 10_000;
+
+/** Does something for one of many: what fails is logged, and keeps no other waiting. @throws an outage */
+export const isolated = async <T>(
+  { log }: Pick<App, "log">,
+  of: object,
+  message: string,
+  run: () => Promise<T>,
+): Promise<T | undefined> => {
+  try {
+    return await run();
+  } catch (err) {
+    throwOutage(err);
+    log.error({ err, ...of }, message);
+    return undefined;
+  }
+};
 
 /** The key of interval runs. */
 export const EVERY_KEY = "*";
@@ -244,19 +261,22 @@ class Runner {
  */
 export const startRunners = (
   app: App,
-  byName: Readonly<Partial<Record<JobName, AnyJob>>>,
+  byName: Readonly<Record<string, AnyJob>>,
   othersMs = OTHERS_MS,
 ): Runners => {
-  const jobs = (Object.entries(byName) as [JobName, AnyJob][]).map(([name, job]) => ({ ...job, name }));
+  const jobs = Object.entries(byName).map(([name, job]) => ({ ...job, name }));
   const runners = new Map(
     jobs.map((job) => {
       const atOnce = "runTogether" in job ? Infinity : 1;
       const backoff = new OutageBackoff(app.log, job.name);
-      return [job.name, new Runner(job.concurrency, atOnce, (...of) => runJob(app, job, backoff, ...of))];
+      return [
+        job.name,
+        new Runner(job.concurrency ?? 1, atOnce, (...of) => runJob(app, job, backoff, ...of)),
+      ];
     }),
   );
-  const push = (job: JobName, key: string) => runners.get(job)?.push(key);
-  const timers = jobs.flatMap(({ name, everyMs }) => {
+  const push = (job: string, key: string) => runners.get(job)?.push(key);
+  const timers = jobs.flatMap(({ name, isDue, everyMs = isDue && UNASKED_MS }) => {
     if (everyMs === undefined) return [];
     push(name, EVERY_KEY);
     return [setInterval(() => push(name, EVERY_KEY), everyMs).unref()];

@@ -30,9 +30,10 @@ import { expireGrants } from "../domain/economy/rewards/player-rewards.ts";
 import { STREAK_EDITS } from "../domain/economy/streaks/kind.ts";
 import { DUE_STREAKS, settlePlayersStreaks } from "../domain/economy/streaks/player-streaks.ts";
 import { DomainError } from "../domain/kernel/errors.ts";
-import { outageOf, throwOutage } from "../domain/kernel/outages.ts";
+import { outageOf } from "../domain/kernel/outages.ts";
 import { mapInSlices } from "../domain/kernel/slices.ts";
 import { STEP } from "../domain/kernel/timeouts.ts";
+import type { Work } from "../domain/kernel/work.ts";
 import { areNoticesDue, sendDueNotices } from "../domain/leaderboards/notices/send.ts";
 import { areJobsDue, JobSteps } from "../domain/long-work/step-job.ts";
 import {
@@ -49,7 +50,7 @@ import { ensurePartitions } from "../domain/registries/retention.ts";
 import { resealPage, SEALED_VALUES, type SealedValue } from "../domain/registries/sealed-values.ts";
 import { writeEventTypes } from "../domain/tracking/event-type-recorder.ts";
 import { createRelayJobs, createSyncBilling, runReports, runSchedules, sweepDue } from "./due-work.ts";
-import { type AnyJob, type Job, UNASKED_MS } from "./job.ts";
+import { type AnyJob, isolated, type Job } from "./job.ts";
 import { createProcessEvents } from "./process-events.ts";
 import type { JobName } from "./queue.ts";
 import {
@@ -72,8 +73,6 @@ import { createExportWarehouse } from "./warehouse.ts";
 
 /** Looks at the records of custom domains that are due. */
 const checkDomains: Job = {
-  concurrency: 1,
-  everyMs: UNASKED_MS,
   isDue: isCheckDue,
   run: async ({ config, transact, dns, mail, domains }) => {
     if (!config.domains) return;
@@ -86,7 +85,6 @@ const checkDomains: Job = {
 /** Deletes tenants whose cancellation period is over. */
 export const deleteTenants: Job = {
   timeouts: STEP,
-  concurrency: 1,
   everyMs: 3_600_000,
   run: async (app) => {
     while ((await app.transact(deleteDueTenants)) > 0) await app.limits.pause?.();
@@ -95,16 +93,12 @@ export const deleteTenants: Job = {
 
 /** Ends expired boosts, so that their players are notified. */
 export const endBoosts: Job = {
-  concurrency: 1,
-  everyMs: UNASKED_MS,
   isDue: arePlayersDue(DUE_BOOSTS),
   run: (app) => sweepDue(app, { due: DUE_BOOSTS, settle: endPlayersBoosts }),
 };
 
 /** Releases expired holds, and removes expired currency lots. */
 export const expireCurrencies: Job = {
-  concurrency: 1,
-  everyMs: UNASKED_MS,
   isDue: (at) => sql`(${arePlayersDue(DUE_HOLDS)(at)} or ${arePlayersDue(DUE_LOTS)(at)})`,
   run: async (app) => {
     await sweepDue(app, { due: DUE_HOLDS, settle: expirePlayersHolds });
@@ -114,7 +108,6 @@ export const expireCurrencies: Job = {
 
 /** Marks API keys that have passed their expiry time as expired. */
 const expireKeys: Job = {
-  concurrency: 1,
   everyMs: 3_600_000,
   run: (app) => app.transact(markExpiredKeys),
 };
@@ -124,7 +117,6 @@ const GRANTS_AT_ONCE = 1_000;
 
 /** Marks unclaimed rewards as expired. */
 const expireRewards: Job = {
-  concurrency: 1,
   everyMs: 60_000,
   run: async (app) => {
     while ((await app.transact((work) => expireGrants(work, GRANTS_AT_ONCE))) === GRANTS_AT_ONCE)
@@ -132,78 +124,56 @@ const expireRewards: Job = {
   },
 };
 
-const FLUSH_MS = 5_000;
 /** Types per transaction: the observed properties may be 20 kB each. */
-const ROWS_AT_ONCE = 50;
-
-/** Writes what has been observed; rows that could not be written are kept for the next run. */
-const flush = async ({ transact, eventTypes: recorder }: App): Promise<void> => {
-  const types = recorder.take();
-  while (types.length > 0) {
-    const some = await mapInSlices(types.splice(0, ROWS_AT_ONCE), recorder.describe);
-    try {
-      await transact((work) => writeEventTypes(work, some));
-    } catch (error) {
-      recorder.restore([...some, ...types]);
-      throw error;
-    }
-  }
-};
-
-/** Adds the event types observed by workers to the table. A process that is killed loses up to 5 s. */
-export const flushEventTypes: Job = {
-  concurrency: 1,
-  everyMs: FLUSH_MS,
-  staysHere: true,
-  run: flush,
-  atStop: flush,
-};
-
-const STATS_FLUSH_MS = 10_000;
+const TYPES_AT_ONCE = 50;
 /** Rows per transaction: rules that were evaluated since the last one. */
 const STATS_AT_ONCE = 500;
 
-/** Writes what has been counted; rows that could not be written are kept for the next run. */
-const flushStats = async ({ transact, ruleStats: recorder }: App): Promise<void> => {
-  const counts = recorder.take();
-  while (counts.length > 0) {
-    const some = counts.splice(0, STATS_AT_ONCE);
+type Recorder<T> = { take(): T[]; describe?(row: T): T; restore(rows: readonly T[]): void };
+type Writing<T> = { atOnce: number; write(work: Work, some: T[]): Promise<unknown> };
+
+/** Writes what was recorded; rows that could not be written are kept for the next run. */
+const flush = async <T>({ transact }: App, recorder: Recorder<T>, to: Writing<T>): Promise<void> => {
+  const rows = recorder.take();
+  while (rows.length > 0) {
+    const some = await mapInSlices(rows.splice(0, to.atOnce), recorder.describe ?? ((row) => row));
     try {
-      await transact((work) => writeStats(work, some));
+      await transact((work) => to.write(work, some));
     } catch (error) {
-      recorder.restore([...some, ...counts]);
+      recorder.restore([...some, ...rows]);
       throw error;
     }
   }
 };
 
-/**
- * Adds the rule statistics counted by workers to the table. A process that is killed loses up to 10 s of it.
- */
-export const flushRuleStats: Job = {
-  concurrency: 1,
-  everyMs: STATS_FLUSH_MS,
+/** A job that writes what this process has recorded, also when it stops. One that is killed loses it. */
+const flushing = (everyMs: number, run: (app: App) => Promise<void>): Job => ({
+  everyMs,
   staysHere: true,
-  run: flushStats,
-  atStop: flushStats,
-};
+  run,
+  atStop: run,
+});
+
+/** Adds the event types observed by workers to the table. */
+export const flushEventTypes = flushing(5_000, (app) =>
+  flush(app, app.eventTypes, { atOnce: TYPES_AT_ONCE, write: writeEventTypes }),
+);
+
+/** Adds the rule statistics counted by workers to the table. */
+export const flushRuleStats = flushing(10_000, (app) =>
+  flush(app, app.ruleStats, { atOnce: STATS_AT_ONCE, write: writeStats }),
+);
 
 /** Maximum steps of a sandbox in a run: those behind it, and others that are advanced, have their turn. */
 const STEPS_MAX = 100;
 
 /** @returns whether the sandbox may have another step */
-const stepOne = async (app: App, projectId: string): Promise<boolean> => {
-  try {
+const stepOne = (app: App, projectId: string): Promise<boolean | undefined> =>
+  isolated(app, { projectId }, "what is due in a sandbox could not be done", async () => {
     const isMore = await app.transact((work) => followClock(work, projectId));
     if (isMore) await app.limits.pause?.();
     return isMore;
-  } catch (err) {
-    throwOutage(err);
-    // A sandbox that fails must not delay the others.
-    app.log.error({ err, projectId }, "what is due in a sandbox could not be done");
-    return false;
-  }
-};
+  });
 
 /** Does a step of each in turn. */
 const followAll = async (app: App, projectIds: readonly string[]): Promise<void> => {
@@ -218,7 +188,6 @@ const followAll = async (app: App, projectIds: readonly string[]): Promise<void>
 /** Does what falls due in sandboxes by their own clocks, as these go on after an advance. */
 export const followClocks: Job = {
   timeouts: STEP,
-  concurrency: 1,
   everyMs: 10_000,
   run: async (app) => {
     for (let after: string | undefined; ;) {
@@ -235,21 +204,17 @@ export const followClocks: Job = {
  * no other, and is tried again by the next run.
  */
 const followMovedEnds = async (app: App, rows: EndingRows): Promise<void> => {
-  for (const moved of await app.transact((work) => movedEnds(work, rows))) {
-    try {
+  const { kind } = rows;
+  for (const moved of await app.transact((work) => movedEnds(work, rows)))
+    await isolated(app, { moved, kind }, "an end that was moved could not be followed", async () => {
       while ((await app.transact((work) => followEnd(work, rows, moved))) === "MORE")
         await app.limits.pause?.();
-    } catch (err) {
-      throwOutage(err);
-      app.log.error({ err, moved, kind: rows.kind }, "an end that was moved could not be followed");
-    }
-  }
+    });
 };
 
 /** Creates the partitions of large tables ahead of time. */
 const partitions: Job = {
   timeouts: STEP,
-  concurrency: 1,
   everyMs: 3_600_000,
   run: (app) => app.transact(ensurePartitions),
 };
@@ -272,8 +237,6 @@ export const createProjectJobs = (): Job => {
   let steps: JobSteps | undefined;
   return {
     timeouts: STEP,
-    concurrency: 1,
-    everyMs: UNASKED_MS,
     isDue: areJobsDue,
     run: async (app) => {
       steps ??= stepsOf(app);
@@ -289,17 +252,12 @@ const VALUES_AT_ONCE = 200;
 /** Seals what is kept for long under the first key of ENCRYPTION_KEYS, so that others can be taken away. */
 export const resealSecrets: Job = {
   timeouts: STEP,
-  concurrency: 1,
   everyMs: HOUR_MS,
   run: async (app) => {
-    for (const value of SEALED_VALUES) {
-      try {
-        await resealAll(app, value);
-      } catch (err) {
-        throwOutage(err);
-        app.log.error({ err, value: value.name }, "secrets could not be encrypted anew");
-      }
-    }
+    for (const value of SEALED_VALUES)
+      await isolated(app, { value: value.name }, "secrets could not be encrypted anew", () =>
+        resealAll(app, value),
+      );
   },
 };
 
@@ -349,7 +307,6 @@ const moveOn = async (app: App, projectId: string): Promise<boolean> => {
 /** Adds what came to the rollups of analytics, and takes away what stopped to count. */
 export const rollUpAnalytics: Job = {
   timeouts: STEP,
-  concurrency: 1,
   everyMs: EVERY_MS,
   run: async (app) => {
     let due = await app.transact((work) => findDueRollups(work, PROJECTS_AT_ONCE));
@@ -368,8 +325,6 @@ export const rollUpAnalytics: Job = {
 
 /** Follows definitions that were edited, and settles what is due of the players' rows. */
 const endsJob = (ends: EndingRows, sweep?: Parameters<typeof sweepDue>[1]): Job => ({
-  concurrency: 1,
-  everyMs: 30_000,
   isDue: () => areEndsMoved(ends),
   run: async (app) => {
     await followMovedEnds(app, ends);
@@ -391,8 +346,6 @@ export const awardBadges = endsJob(BADGE_EDITS);
 
 /** Notifies players of rank changes that came too soon after their last notice. */
 const tellRanks: Job = {
-  concurrency: 1,
-  everyMs: UNASKED_MS,
   isDue: areNoticesDue,
   run: async (app) => {
     while (await sendDueNotices(app)) await app.limits.pause?.();
@@ -401,7 +354,6 @@ const tellRanks: Job = {
 
 /** Mails tenants that have used 80 or 100 percent of what their plan includes in a month. */
 const tellOfUsage: Job = {
-  concurrency: 1,
   everyMs: 60_000,
   run: async ({ transact, mail }) => {
     while (await transact((work) => tellUsage(work, mail)));
@@ -412,48 +364,49 @@ const tellOfUsage: Job = {
  * Creates every job that a worker process runs, with its state between runs. A name that can be
  * woken and has no job does not compile.
  */
-export const createJobs = (): Readonly<Record<JobName, AnyJob>> => {
+export const createJobs = () => {
   const jobs = createTimedJobs();
   return { ...jobs, sweep: createSweep(jobs) };
 };
 
-const createTimedJobs = (): Readonly<Record<Exclude<JobName, "sweep">, AnyJob>> => ({
-  "process-events": createProcessEvents(),
-  ...createRelayJobs(),
-  "send-mail": sendMail,
-  partitions,
-  "expire-keys": expireKeys,
-  "prune-ended": pruneEnded,
-  "prune-chat": pruneChat,
-  retention,
-  "delete-tenants": deleteTenants,
-  "project-jobs": createProjectJobs(),
-  "expire-rewards": expireRewards,
-  "run-schedules": runSchedules,
-  "run-reports": runReports,
-  "flush-rule-stats": flushRuleStats,
-  "expire-currencies": expireCurrencies,
-  "end-boosts": endBoosts,
-  maintain,
-  "sweep-segments": sweepDynamicSegments,
-  "flush-event-types": flushEventTypes,
-  "settle-quests": settleQuests,
-  "settle-adventures": settleAdventures,
-  "settle-streaks": settleStreaks,
-  "award-badges": awardBadges,
-  "advance-lobbies": advanceLobbies,
-  "follow-clocks": followClocks,
-  "leaderboard-periods": leaderboardPeriods,
-  "tell-ranks": tellRanks,
-  "roll-up-analytics": rollUpAnalytics,
-  "export-warehouse": createExportWarehouse(),
-  "check-domains": checkDomains,
-  "order-certificates": createOrderCertificates(),
-  "tell-of-certificates": tellOfExpiringCertificates,
-  "tell-of-usage": tellOfUsage,
-  "reseal-secrets": resealSecrets,
-  "sync-billing": createSyncBilling(),
-  "mark-replica": markReplica,
-  "deliver-webhooks": createDeliverWebhooks(),
-  "fail-waiting-webhooks": failWaitingWebhooks,
-});
+const createTimedJobs = () =>
+  ({
+    "process-events": createProcessEvents(),
+    ...createRelayJobs(),
+    "send-mail": sendMail,
+    partitions,
+    "expire-keys": expireKeys,
+    "prune-ended": pruneEnded,
+    "prune-chat": pruneChat,
+    retention,
+    "delete-tenants": deleteTenants,
+    "project-jobs": createProjectJobs(),
+    "expire-rewards": expireRewards,
+    "run-schedules": runSchedules,
+    "run-reports": runReports,
+    "flush-rule-stats": flushRuleStats,
+    "expire-currencies": expireCurrencies,
+    "end-boosts": endBoosts,
+    maintain,
+    "sweep-segments": sweepDynamicSegments,
+    "flush-event-types": flushEventTypes,
+    "settle-quests": settleQuests,
+    "settle-adventures": settleAdventures,
+    "settle-streaks": settleStreaks,
+    "award-badges": awardBadges,
+    "advance-lobbies": advanceLobbies,
+    "follow-clocks": followClocks,
+    "leaderboard-periods": leaderboardPeriods,
+    "tell-ranks": tellRanks,
+    "roll-up-analytics": rollUpAnalytics,
+    "export-warehouse": createExportWarehouse(),
+    "check-domains": checkDomains,
+    "order-certificates": createOrderCertificates(),
+    "tell-of-certificates": tellOfExpiringCertificates,
+    "tell-of-usage": tellOfUsage,
+    "reseal-secrets": resealSecrets,
+    "sync-billing": createSyncBilling(),
+    "mark-replica": markReplica,
+    "deliver-webhooks": createDeliverWebhooks(),
+    "fail-waiting-webhooks": failWaitingWebhooks,
+  }) satisfies Record<JobName, AnyJob> & Record<string, AnyJob>;

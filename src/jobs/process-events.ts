@@ -14,7 +14,7 @@ import {
   processPartitions,
 } from "../domain/progression/claim.ts";
 import { groupsOf, Turns } from "../domain/progression/claim-notes.ts";
-import { observedPlans, type PlanCache } from "../domain/progression/plan.ts";
+import { observedPlans } from "../domain/progression/plan.ts";
 import { FIRST_PROJECT, type QueuedEvent } from "../domain/progression/queue.ts";
 import {
   createRuleWatch,
@@ -22,7 +22,6 @@ import {
   pauseExpensiveRule,
   pauseLoopingRule,
   pauseUnfitRule,
-  type RuleWatch,
   STEPS_HITS_MAX,
 } from "../domain/rules/lifecycle/publishing.ts";
 import type { HeldKeys, JobTogether } from "./job.ts";
@@ -32,35 +31,25 @@ const PROCESS_CONCURRENCY = 4;
 /** Delay before a partition held by another worker is tried again. */
 const BUSY_RETRY_MS = 25;
 
-/** State that a process keeps between claims. */
-type ProcessState = {
-  order: ClaimOrder;
-  plans: PlanCache;
-  turns: Turns;
-  /** Detects rules that the engine repeatedly had to hold. */
-  loops: RuleWatch;
-  steps: RuleWatch;
-  /** Where the next claim of a partition continues, unless it starts over. */
-  cursors: Map<string, string>;
-  /** Number of consecutive claims of a partition that were rolled back because the database was busy. */
-  busyInRow: Map<string, number>;
-  /** Plans whose missing parts were reported. */
-  reported: WeakSet<ProjectPlan>;
-};
-
-const createKept = (): ProcessState => {
+/** Creates the state that a process keeps between claims. */
+const createKept = () => {
   const order = new ClaimOrder();
   return {
     order,
     plans: observedPlans((projectId, over) => order.rest(projectId, over)),
     turns: new Turns(),
+    /** Detect rules that the engine repeatedly had to hold. */
     loops: createRuleWatch(LOOPS_MAX),
     steps: createRuleWatch(STEPS_HITS_MAX),
-    cursors: new Map(),
-    busyInRow: new Map(),
-    reported: new WeakSet(),
+    /** Where the next claim of a partition continues, unless it starts over. */
+    cursors: new Map<string, string>(),
+    /** Number of consecutive claims of a partition that were rolled back because the database was busy. */
+    busyInRow: new Map<string, number>(),
+    /** Plans whose missing parts were reported. */
+    reported: new WeakSet<ProjectPlan>(),
   };
 };
+type ProcessState = ReturnType<typeof createKept>;
 
 /** Findings of a claim that concern held rules. */
 type ClaimFindings = {

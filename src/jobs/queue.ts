@@ -1,6 +1,9 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type Bull from "bull";
+import type { Redis } from "ioredis";
 import type { Logger } from "pino";
+import { grouped } from "../domain/kernel/flights.ts";
+import type { RedisConnections } from "../platform/redis-connection.ts";
 
 /**
  * Jobs that one process may wake in another, each through a queue of this name in Redis, which processes of
@@ -15,49 +18,13 @@ const QUEUED_JOBS = [
 ] as const;
 export type QueuedJobName = (typeof QUEUED_JOBS)[number];
 
-/** The names of all jobs, by which they are woken: `createJobs` has a job for each. */
-export type JobName =
-  | QueuedJobName
-  | "relay-backlogs"
-  | "sweep"
-  | "partitions"
-  | "expire-keys"
-  | "prune-ended"
-  | "prune-chat"
-  | "retention"
-  | "delete-tenants"
-  | "expire-rewards"
-  | "run-schedules"
-  | "run-reports"
-  | "flush-rule-stats"
-  | "expire-currencies"
-  | "end-boosts"
-  | "maintain"
-  | "sweep-segments"
-  | "flush-event-types"
-  | "settle-quests"
-  | "settle-adventures"
-  | "settle-streaks"
-  | "award-badges"
-  | "advance-lobbies"
-  | "follow-clocks"
-  | "leaderboard-periods"
-  | "tell-ranks"
-  | "roll-up-analytics"
-  | "export-warehouse"
-  | "check-domains"
-  | "order-certificates"
-  | "tell-of-certificates"
-  | "tell-of-usage"
-  | "reseal-secrets"
-  | "sync-billing"
-  | "mark-replica"
-  | "fail-waiting-webhooks";
+/** Jobs that are woken by their names: `createJobs` has one for each, and others that run by themselves. */
+export type JobName = QueuedJobName | "relay-backlogs";
 
 /** The runners of a process's jobs, by name, and their intervals. */
 export type Runners = {
-  jobs: readonly { name: JobName; staysHere?: true }[];
-  push(job: JobName, key: string): void;
+  jobs: readonly { name: string; staysHere?: true }[];
+  push(job: string, key: string): void;
   close(): Promise<void>;
 };
 
@@ -94,19 +61,7 @@ export const createLocalQueue = (): Queue => {
   };
 };
 
-type BullClient = ReturnType<NonNullable<Bull.QueueOptions["createClient"]>>;
-
-type BullOptions = {
-  /** Opens connections to Redis; those whose commands block do so for `blockSeconds` at most. */
-  connections: {
-    open(): BullClient;
-    openBlocking(): BullClient;
-    blockSeconds: number;
-    warn(err: unknown, message: string): void;
-  };
-  prefix: string;
-  log: Logger;
-};
+type BullOptions = { connections: RedisConnections; prefix: string; log: Logger };
 
 /** Delay before a queue polls Redis again after an error, in ms. */
 const ASK_AGAIN_MS = 1_000;
@@ -130,9 +85,18 @@ export const createBullQueue = async (options: BullOptions): Promise<Queue> => {
       .add({ keys })
       .catch((err: unknown) => connections.warn(err, "wake lost; the sweep will find the rows"));
   };
-  const sendGathered = gathered(send);
+  /** Keys of one event-loop iteration go together, then those of the gap after it, and so on. */
+  const sendTogether = grouped<{ job: QueuedJobName; key: string }, void>({
+    keyOf: ({ job }) => job,
+    runMax: Infinity,
+    everyMs: WAKE_GAP_MS,
+    run: async (woken) => {
+      send(woken[0]!.job, [...new Set(woken.map(({ key }) => key))]);
+      return [];
+    },
+  });
   return {
-    wake: (job, key) => (local.has(job) ? runners?.push(job, key) : sendGathered(job, key)),
+    wake: (job, key) => void (local.has(job) ? runners?.push(job, key) : sendTogether({ job, key })),
     wakeHere: (job, key) => runners?.push(job, key),
     start: async (started) => {
       runners = started;
@@ -161,11 +125,11 @@ export const createBullQueue = async (options: BullOptions): Promise<Queue> => {
 /** Bull's queues by name, each created on demand. */
 const bullQueues = (Library: typeof Bull, { connections, prefix }: BullOptions) => {
   const queues = new Map<QueuedJobName, Bull.Queue>();
-  const clients: BullClient[] = [];
-  const shared = new Map<string, BullClient>();
+  const clients: Redis[] = [];
+  const shared = new Map<string, Redis>();
 
   /** All queues send over one connection, and listen on another; each blocks on one of its own. */
-  const createClient = (type: string): BullClient => {
+  const createClient = (type: string): Redis => {
     const known = shared.get(type);
     if (known) return known;
     const client = type === "client" ? connections.open() : connections.openBlocking();
@@ -193,34 +157,4 @@ const bullQueues = (Library: typeof Bull, { connections, prefix }: BullOptions) 
     for (const client of clients) client.disconnect();
   };
   return { queueOf, closeQueues };
-};
-
-type Wake = (job: QueuedJobName, key: string) => void;
-type Send = (job: QueuedJobName, keys: readonly string[]) => void;
-
-/**
- * Collects the keys of each job: those of one event-loop iteration go together, then those of the gap after
- * it, and so on.
- */
-const gathered = (send: Send): Wake => {
-  const jobs = new Map<QueuedJobName, Set<string>>();
-  const sendAll = (job: QueuedJobName): void => {
-    const wanted = jobs.get(job)!;
-    if (wanted.size === 0) {
-      jobs.delete(job);
-      return;
-    }
-    send(job, [...wanted]);
-    wanted.clear();
-    setTimeout(sendAll, WAKE_GAP_MS, job).unref();
-  };
-  return (job, key) => {
-    const known = jobs.get(job);
-    if (known) {
-      known.add(key);
-      return;
-    }
-    jobs.set(job, new Set([key]));
-    setImmediate(sendAll, job);
-  };
 };

@@ -28,7 +28,7 @@ import {
   queueSegmentRefreshes,
   sweepSegments,
 } from "../domain/economy/segments/sweeps.ts";
-import { isLockConflict, throwOutage } from "../domain/kernel/outages.ts";
+import { isLockConflict } from "../domain/kernel/outages.ts";
 import { STEP } from "../domain/kernel/timeouts.ts";
 import {
   areListsDue,
@@ -66,7 +66,7 @@ import {
   type DueLobby,
   findDueLobbies,
 } from "../domain/social/lobbies/game.ts";
-import { type AnyJob, EVERY_KEY, type Job, UNASKED_MS } from "./job.ts";
+import { type AnyJob, EVERY_KEY, isolated, type Job } from "./job.ts";
 import type { JobName } from "./queue.ts";
 import { WebhookPump } from "./webhook-pump.ts";
 
@@ -75,8 +75,6 @@ const ROWS_AT_ONCE = 1_000;
 
 /** Starts games, ends grace periods, and closes lobbies when they are due. */
 export const advanceLobbies: Job = {
-  concurrency: 1,
-  everyMs: UNASKED_MS,
   isDue: areLobbiesDue,
   run: async (app) => {
     let due: DueLobby[] = [];
@@ -84,13 +82,9 @@ export const advanceLobbies: Job = {
       const last = due.at(-1);
       due = await app.transact((work) => findDueLobbies(work, last));
       for (const ref of due) {
-        try {
-          await app.transact((work) => advanceLobby(work, ref, "skip"));
-        } catch (err) {
-          throwOutage(err);
-          // A lobby that fails must not delay the others.
-          app.log.error({ err, ...ref }, "a lobby cannot be advanced");
-        }
+        await isolated(app, ref, "a lobby cannot be advanced", () =>
+          app.transact((work) => advanceLobby(work, ref, "skip")),
+        );
         await app.limits.pause?.();
       }
       // Lobbies that another worker is processing, or that fail, are left for the next run.
@@ -107,7 +101,6 @@ export const createDeliverWebhooks = (): Job => {
   const pumpOf = (app: App): WebhookPump => (pump ??= new WebhookPump(app));
   return {
     concurrency: 8,
-    everyMs: UNASKED_MS,
     isDue: areDeliveriesPending,
     // Deliveries planned by a relay are sent by the same process; other processes find leftovers by their
     // sweep.
@@ -125,7 +118,6 @@ export const createDeliverWebhooks = (): Job => {
 
 /** Fails deliveries that have waited too long for a webhook that is not being sent to. */
 export const failWaitingWebhooks: Job = {
-  concurrency: 1,
   everyMs: HOUR_MS,
   run: async (app) => {
     for (let after: string | undefined = FIRST_WEBHOOK; after !== undefined;) {
@@ -151,12 +143,7 @@ const each = async <T>(
   run: (thing: T) => Promise<unknown>,
 ): Promise<void> => {
   for (const thing of things) {
-    try {
-      await run(thing);
-    } catch (err) {
-      throwOutage(err);
-      app.log.error({ err, thing }, "a leaderboard period could not go on");
-    }
+    await isolated(app, { thing }, "a leaderboard period could not go on", () => run(thing));
     await app.limits.pause?.();
   }
 };
@@ -193,8 +180,6 @@ const stepList = async (app: App, list: PeriodOf): Promise<ClosingStep> => {
  */
 export const leaderboardPeriods: Job = {
   timeouts: STEP,
-  concurrency: 1,
-  everyMs: UNASKED_MS,
   isDue: (at) => sql`(${areWindowsDue(at)} or ${areListsDue(at)})`,
   run: async (app) => {
     let isMore = true;
@@ -226,7 +211,6 @@ export const leaderboardPeriods: Job = {
 
 /** Maintains a database without background processes, as often as PostgreSQL's autovacuum looks by default. */
 export const maintain: Job = {
-  concurrency: 1,
   everyMs: 60_000,
   run: (app) => app.maintain(),
 };
@@ -236,7 +220,6 @@ export const maintain: Job = {
  * else is written: it goes by the time of the last transaction.
  */
 export const markReplica: Job = {
-  concurrency: 1,
   everyMs: 5_000,
   run: async (app) => {
     if (app.config.analyticsDatabaseUrl === undefined) return;
@@ -248,8 +231,6 @@ export const markReplica: Job = {
 export const createOrderCertificates = (): Job => {
   const stopping = new AbortController();
   return {
-    concurrency: 1,
-    everyMs: UNASKED_MS,
     isDue: isOrderDue,
     stop: () => stopping.abort(),
     run: async ({ transact, acme, secretBox, log, domains, dns, config }) => {
@@ -265,7 +246,6 @@ export const createOrderCertificates = (): Job => {
 /** Deletes messages past their retention period, and channels of lobbies that were closed long ago. */
 export const pruneChat: Job = {
   timeouts: STEP,
-  concurrency: 1,
   everyMs: HOUR_MS,
   run: async (app) => {
     let at: RetentionCursor | undefined = FIRST_CHANNEL;
@@ -280,7 +260,6 @@ export const pruneChat: Job = {
 /** Deletes expired rows that are no longer needed. */
 export const pruneEnded: Job = {
   timeouts: STEP,
-  concurrency: 1,
   everyMs: HOUR_MS,
   run: async (app) => {
     for (const one of PRUNES) {
@@ -303,7 +282,6 @@ type Retained = (typeof RETAINED)[number];
 /** Drops and deletes what projects no longer keep of large tables. */
 export const retention: Job = {
   timeouts: STEP,
-  concurrency: 1,
   everyMs: HOUR_MS,
   run: async (app) => {
     for (const retained of RETAINED) await expire(app, retained);
@@ -365,7 +343,6 @@ const LANES = Array.from({ length: MAIL_LANES }, (_, lane) => String(lane));
  */
 export const sendMail: Job = {
   concurrency: MAIL_LANES,
-  everyMs: UNASKED_MS,
   isDue: isMailDue,
   run: async (app, key) => {
     if (app.config.mail.mode === "off") return;
@@ -428,8 +405,6 @@ const logFailure = (
 /** Updates dynamic segments where no event of a player does: new definitions, and passing time. */
 export const sweepDynamicSegments: Job = {
   timeouts: STEP,
-  concurrency: 1,
-  everyMs: UNASKED_MS,
   isDue: areSegmentsDue,
   run: async (app) => {
     while ((await app.transact(queueSegmentRefreshes)) === CHANGES_AT_ONCE) await app.limits.pause?.();
@@ -441,7 +416,7 @@ export const sweepDynamicSegments: Job = {
  * Creates the job that finds work whose wake was lost (a crash, Redis unavailable), events whose retry is
  * due, and jobs that have something to do by now.
  */
-export const createSweep = (jobs: Readonly<Partial<Record<JobName, AnyJob>>>): Job => {
+export const createSweep = (jobs: Readonly<Record<string, AnyJob>>): Job => {
   const timed = (Object.entries(jobs) as [JobName, AnyJob][]).flatMap(([name, { isDue }]) =>
     isDue ? [{ name, isDue }] : [],
   );
@@ -454,7 +429,6 @@ export const createSweep = (jobs: Readonly<Partial<Record<JobName, AnyJob>>>): J
     );
   };
   return {
-    concurrency: 1,
     everyMs: 1_000,
     run: async (app) => {
       let found = await look(app);
@@ -473,7 +447,6 @@ export const createSweep = (jobs: Readonly<Partial<Record<JobName, AnyJob>>>): J
 
 /** Mails tenants whose identity provider's certificates expire soon, or whose domains' are not renewed. */
 export const tellOfExpiringCertificates: Job = {
-  concurrency: 1,
   everyMs: 3_600_000,
   run: async ({ transact, mail, acme }) => {
     await transact((work) => tellOfCertificates(work, mail));

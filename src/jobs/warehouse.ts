@@ -419,7 +419,6 @@ export const createExportWarehouse = (atOnce = PROJECTS_AT_ONCE): Job => {
   const { signal } = stopping;
   return {
     timeouts: STEP,
-    concurrency: 1,
     everyMs: EVERY_MS,
     stop: () => stopping.abort(),
     run: async (app) => {

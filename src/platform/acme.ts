@@ -3,6 +3,7 @@ import { readFile } from "node:fs/promises";
 import { Agent } from "node:https";
 import { rootCertificates } from "node:tls";
 import type * as AcmeClient from "acme-client";
+import { Agent as HttpAgent, type Dispatcher, request as ask } from "undici";
 import type { AcmeSettings } from "../config/sections.ts";
 import { type Acme, AcmeFailure, type Issued, type IssueRequest } from "../domain/accounts/domains/order.ts";
 import { onceLoaded } from "../domain/kernel/flights.ts";
@@ -113,7 +114,7 @@ export const createAcme = (settings: AcmeSettings): Acme => {
   const library = onceLoaded(async (): Promise<Library> => {
     const loaded = (await import("acme-client")).default as unknown as Library;
     const { caFile } = settings;
-    const ca = caFile === undefined ? undefined : [...rootCertificates, await readFile(caFile, "utf8")];
+    const ca = caFile === undefined ? undefined : await readAuthorities(caFile);
     tame(loaded, new Agent({ keepAlive: false, ...(ca ? { ca } : {}) }));
     return loaded;
   });
@@ -130,4 +131,40 @@ export const createAcme = (settings: AcmeSettings): Acme => {
       }
     },
   };
+};
+
+const CHECK_MS = 8_000;
+const DIRECTORY_MAX_BYTES = 65_536;
+const BLOCK = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
+
+/** Returns the authorities that a directory is checked by. @throws Error that says what the file lacks */
+export const readAuthorities = async (caFile: string): Promise<string[]> => {
+  const blocks = (await readFile(caFile, "utf8")).match(BLOCK) ?? [];
+  if (blocks.length === 0) throw new Error("it has no certificate in PEM");
+  return [...rootCertificates, ...blocks.map((block) => new X509Certificate(block).toString())];
+};
+
+const readDirectory = async (
+  url: string,
+  dispatcher: Dispatcher,
+): Promise<Record<string, unknown> | null> => {
+  const { statusCode, body } = await ask(url, { dispatcher });
+  if (statusCode !== 200) throw new Error(`it answers ${statusCode}`);
+  return (await body.json()) as Record<string, unknown> | null;
+};
+
+/** Asks an authority for its directory (RFC 8555, section 7.1.1). @throws Error that says why not */
+export const checkDirectory = async (
+  { directoryUrl }: AcmeSettings,
+  authorities: readonly string[] | undefined,
+): Promise<void> => {
+  const connect = authorities ? { ca: [...authorities] } : {};
+  const agent = new HttpAgent({ connect, maxResponseSize: DIRECTORY_MAX_BYTES });
+  try {
+    // The library heeds a signal only once a connection is there.
+    const directory = await within(CHECK_MS, readDirectory(directoryUrl, agent));
+    if (typeof directory?.["newOrder"] !== "string") throw new Error("it is no authority's directory");
+  } finally {
+    await agent.destroy();
+  }
 };

@@ -70,33 +70,20 @@ type ReadPool = {
   }>;
 };
 
-type Run = (rowScope: RowScope | undefined, statements: readonly ReadStatement[]) => Promise<unknown[]>;
-
-const runOn =
-  (pool: ReadPool): Run =>
-  async (rowScope, statements) => {
-    const client = await pool.connect();
-    try {
-      return (await client.scoped(rowScope, statements)).rows;
-    } finally {
-      // A failed statement leaves nothing behind, and the pool itself notices a connection that has died.
-      client.release();
-    }
-  };
-
 /** Creates reads and transactions that are one message to PostgreSQL, whatever their scope. */
 const inOneMessage = (pool: ReadPool): { readAs: ReadAs; commitAs: CommitAs } => {
-  const run = runOn(pool);
-  return {
-    readAs:
-      (rowScope) =>
-      async <Row>(statement: ReadStatement) =>
-        (await run(rowScope, [statement])) as Row[],
-    commitAs:
-      (rowScope) =>
-      async <Row>(statements: readonly ReadStatement[]) =>
-        (await run(rowScope, statements)) as Row[],
-  };
+  const commitAs =
+    (rowScope?: RowScope) =>
+    async <Row>(statements: readonly ReadStatement[]): Promise<Row[]> => {
+      const client = await pool.connect();
+      try {
+        return (await client.scoped(rowScope, statements)).rows as Row[];
+      } finally {
+        // A failed statement leaves nothing behind, and the pool itself notices a connection that has died.
+        client.release();
+      }
+    };
+  return { commitAs, readAs: (rowScope) => (statement) => commitAs(rowScope)([statement]) };
 };
 
 /** Returns the options of a database in memory. @param cluster what it begins as, in place of an empty one */

@@ -1,6 +1,6 @@
 import { Resolver } from "node:dns/promises";
 import type { CaaRecord, DnsRecords } from "../domain/accounts/domains/states.ts";
-import { codeOf } from "./guard/faults.ts";
+import { codeOf } from "../domain/kernel/errors.ts";
 
 /** Time limit for one query to one DNS server, in ms, and for the whole look-up. */
 const QUESTION_MS = 2_000;

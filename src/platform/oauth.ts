@@ -57,12 +57,17 @@ export type Callback = { url: string; isProduction: boolean };
 export const isLoopback = (url: string): boolean =>
   /^http:\/\/(localhost|127\.0\.0\.1)(:\d+)?(\/|$)/.test(url);
 
-const readBounded = async (response: Response): Promise<Buffer> => {
+/** Reads a body. @throws what `refuse` makes of the words for one with more bytes */
+export const readBounded = async (
+  body: AsyncIterable<Uint8Array> | Uint8Array[],
+  maxBytes: number,
+  refuse: (why: string) => Error,
+): Promise<Uint8Array<ArrayBuffer>> => {
   const parts: Uint8Array[] = [];
   let length = 0;
-  for await (const part of response.body ?? []) {
+  for await (const part of body) {
     length += part.byteLength;
-    if (length > ANSWER_MAX_BYTES) throw new TypeError(`the answer is over ${ANSWER_MAX_BYTES} bytes`);
+    if (length > maxBytes) throw refuse(`the answer is over ${maxBytes} bytes`);
     parts.push(part);
   }
   return Buffer.concat(parts);
@@ -71,7 +76,7 @@ const readBounded = async (response: Response): Promise<Buffer> => {
 /** Like `fetch`, but reads the whole body and fails if it is too large. Follows no redirects. */
 export const boundedFetch: client.CustomFetch = async (url, options) => {
   const response = await fetch(url, { ...options, redirect: "manual" } as RequestInit);
-  const body = await readBounded(response);
+  const body = await readBounded(response.body ?? [], ANSWER_MAX_BYTES, (why) => new TypeError(why));
   const { status, headers } = response;
   return new Response(body.length === 0 ? null : body, { status, headers });
 };

@@ -19,12 +19,7 @@ export class ResubscribingPresence extends RedisPresence {
     }
   }
 
-  /** Renews the subscriptions to all topics. */
-  resubscribe(): void {
-    this.resubscribeAll();
-  }
-
-  /** As core's, which would log each of a series of failures. */
+  /** Renews the subscriptions to all topics; as core's, which would log each of a series of failures. */
   override resubscribeAll(): void {
     const topics = this.subscriptions.eventNames().filter((topic) => typeof topic === "string");
     if (topics.length === 0) return;
@@ -87,9 +82,6 @@ export class ResubscribingPresence extends RedisPresence {
     return done;
   }
 }
-
-export const openPresence = (connections: RedisConnections): ResubscribingPresence =>
-  new ResubscribingPresence(connections);
 
 /** Time after which a command without an answer fails, in ms. */
 const COMMAND_MAX_MS = 1_000;

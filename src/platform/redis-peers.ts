@@ -2,6 +2,7 @@ import type { Redis } from "ioredis";
 import type { Logger } from "pino";
 import { type ThrottledWarning, throttledWarnings } from "../domain/kernel/outages.ts";
 import { type Grouped, grouped } from "../domain/kernel/flights.ts";
+import type { ResubscribingPresence } from "./redis-connection.ts";
 import { BEAT_EVERY_MS, LEASE_MS, type Peers, type Self } from "../domain/kernel/live-rooms.ts";
 
 /** Maximum number of dead processes cleaned up per heartbeat. */
@@ -69,12 +70,7 @@ export type RedisPeersOptions = {
   namespace: string;
   log: Logger;
   /** This process's subscriptions to messages of the others. */
-  subscriptions: {
-    /** Renews the subscriptions to all topics. */
-    resubscribe(): void;
-    /** Runs each time when messages may have been missed and arrive again. */
-    onReplaced(run: () => void): void;
-  };
+  subscriptions: Pick<ResubscribingPresence, "resubscribeAll" | "onReplaced">;
 };
 
 /** Registry of processes with leases by the clock of Redis, so that the machines' clocks do not matter. */
@@ -159,7 +155,7 @@ export class RedisPeers implements Peers {
   }
 
   resubscribe(): void {
-    this.#options.subscriptions.resubscribe();
+    this.#options.subscriptions.resubscribeAll();
   }
 
   async leave(): Promise<void> {
@@ -224,7 +220,3 @@ export class RedisPeers implements Peers {
     }
   }
 }
-
-/** Creates the registry of the processes that hold rooms, in Redis. */
-export const createRedisPeers = (redis: Redis, options: RedisPeersOptions): RedisPeers =>
-  new RedisPeers(redis, options);

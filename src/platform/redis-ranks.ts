@@ -40,40 +40,8 @@ export const rankedOf = (member: string, score: string): Ranked => ({
   rankTie: tieOf(Number.parseInt(member.slice(0, 7), 16), Number.parseInt(member.slice(7, 14), 16)),
 });
 
-export type ScriptName = keyof typeof SCRIPTS;
-export type Run = (script: ScriptName, key: string, ...args: (string | number)[]) => Promise<unknown>;
-
-export type FrozenParts = {
-  run: Run;
-  keyOf(ref: PeriodRef): string;
-  /** Retries after building an index that was missing. */
-  whenBuilt<T>(ref: PeriodRef, attempt: () => Promise<T | "ABSENT">): Promise<T>;
-  namespace: string;
-};
-
-/** Reads frozen copies of boards in Redis, which do not change. */
-export const frozenReads = ({
-  run,
-  keyOf,
-  whenBuilt,
-  namespace,
-}: FrozenParts): Pick<RankStore, "freeze" | "frozen"> => ({
-  freeze: async (ref, now) => {
-    const [key, token] = [keyOf(ref), v7()];
-    const args = [ref.ties, token, FROZEN_MAX, FROZEN_KEPT_MS, FROZEN_SHARED_MS];
-    const taken = await whenBuilt(
-      ref,
-      async () => ((await run("FREEZE", key, ...args)) as string | null) ?? "ABSENT",
-    );
-    const registry = `{${namespace}:rank-copies:${ref.projectId}}`;
-    if (taken === token) await endOldest(run, { key, token, now, registry });
-    return taken;
-  },
-  frozen: async (ref, token, { offset, limit }) => {
-    const reply = (await run("FROZEN", keyOf(ref), token, offset, limit)) as [string, string[]] | null;
-    return reply ? { standings: linesOf(reply[1], offset), total: Number(reply[0]) } : undefined;
-  },
-});
+type ScriptName = keyof typeof SCRIPTS;
+type Run = (script: ScriptName, key: string, ...args: (string | number)[]) => Promise<unknown>;
 
 const linesOf = (lines: readonly string[], offset: number): Standing[] =>
   lines.map((line, i) => {
@@ -165,7 +133,19 @@ export const createRedisRanks = (redis: Redis, namespace: string, source: EntryS
     },
     after: async (ref, after, { skip, limit }) =>
       (await read(ref, { offset: skip, limit, playerId: "", after }))!,
-    ...frozenReads({ run, keyOf, whenBuilt, namespace }),
+    freeze: async (ref, now) => {
+      const [key, token] = [keyOf(ref), v7()];
+      const args = [ref.ties, token, FROZEN_MAX, FROZEN_KEPT_MS, FROZEN_SHARED_MS];
+      const freeze = async () => ((await run("FREEZE", key, ...args)) as string | null) ?? "ABSENT";
+      const taken = await whenBuilt(ref, freeze);
+      const registry = `{${namespace}:rank-copies:${ref.projectId}}`;
+      if (taken === token) await endOldest(run, { key, token, now, registry });
+      return taken;
+    },
+    frozen: async (ref, token, { offset, limit }) => {
+      const reply = (await run("FROZEN", keyOf(ref), token, offset, limit)) as [string, string[]] | null;
+      return reply ? { standings: linesOf(reply[1], offset), total: Number(reply[0]) } : undefined;
+    },
     rebuild,
     drop: async (projectId, periodId) => void (await run("DROP", keyOf({ projectId, periodId }))),
     reached: async (seq) => void (await run("REACHED", reachedKey(namespace), seq)),

@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Redis, RedisOptions } from "ioredis";
 import { pino } from "pino";
-import { openPresence, redisConnections } from "../../src/platform/redis-connection.ts";
+import { redisConnections, ResubscribingPresence } from "../../src/platform/redis-connection.ts";
 import { eventually } from "../support/eventually.ts";
 import { startTcpProxy } from "../support/faults/tcp-proxy.ts";
 import { madeOnce } from "../support/made.ts";
@@ -83,7 +83,7 @@ describe("connections to Redis", () => {
   });
 
   it("that hear nothing fail the check of readiness", async () => {
-    const presence = openPresence(redisConnections(url, pino({ level: "silent" })));
+    const presence = new ResubscribingPresence(redisConnections(url, pino({ level: "silent" })));
     try {
       await presence.checkSubscriber();
       (presence["sub"] as Redis).disconnect();
@@ -94,7 +94,7 @@ describe("connections to Redis", () => {
   });
 
   it("that are away leave no rejection of a promise that core forgets unhandled", async () => {
-    const presence = openPresence(redisConnections(url, pino({ level: "silent" })));
+    const presence = new ResubscribingPresence(redisConnections(url, pino({ level: "silent" })));
     await presence.checkSubscriber();
     presence.shutdown();
     const unhandled: unknown[] = [];

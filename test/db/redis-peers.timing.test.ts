@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { Redis } from "ioredis";
 import { pino } from "pino";
 import { LEASE_MS } from "../../src/domain/kernel/live-rooms.ts";
-import { createRedisPeers, type RedisPeers } from "../../src/platform/redis-peers.ts";
+import { RedisPeers } from "../../src/platform/redis-peers.ts";
 import { eventually } from "../support/eventually.ts";
 
 const REDIS_URL = process.env["REDIS_URL"] ?? "redis://127.0.0.1:6379";
@@ -17,10 +17,10 @@ describe("the registry of processes that hold rooms", () => {
 
   const start = async (processId: string): Promise<Member> => {
     const redis = new Redis(REDIS_URL);
-    const peers = createRedisPeers(redis, {
+    const peers = new RedisPeers(redis, {
       namespace,
       log,
-      subscriptions: { resubscribe: () => undefined, onReplaced: () => undefined },
+      subscriptions: { resubscribeAll: () => undefined, onReplaced: () => undefined },
     });
     const dead: string[] = [];
     let lost = 0;
@@ -72,8 +72,8 @@ describe("the registry of processes that hold rooms", () => {
   it("follows nothing any more for a process that leaves while it joins", async () => {
     const redis = new Redis(REDIS_URL);
     let followed = 0;
-    const subscriptions = { resubscribe: () => undefined, onReplaced: () => void followed++ };
-    const peers = createRedisPeers(redis, { namespace, log, subscriptions });
+    const subscriptions = { resubscribeAll: () => undefined, onReplaced: () => void followed++ };
+    const peers = new RedisPeers(redis, { namespace, log, subscriptions });
     try {
       const self = {
         processId: "f",

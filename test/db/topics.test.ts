@@ -5,7 +5,7 @@ import { Redis } from "ioredis";
 import type { MessageFor, Topics } from "../../src/domain/kernel/topics.ts";
 import { createLog } from "../../src/log.ts";
 import { type ListenerCheck, redisListenerCheck, topicsOver } from "../../src/platform/topics.ts";
-import { openPresence, redisConnections } from "../../src/platform/redis-connection.ts";
+import { redisConnections, ResubscribingPresence } from "../../src/platform/redis-connection.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
 import { startTcpProxy } from "../support/faults/tcp-proxy.ts";
 
@@ -57,7 +57,7 @@ describe("topics over Redis", () => {
   it("are heard once by who could not subscribe at first and tried again", async () => {
     const { hostname, port } = new URL(REDIS_URL);
     const proxy = await startTcpProxy(hostname, Number(port || 6379));
-    const presence = openPresence(redisConnections(`redis://127.0.0.1:${proxy.port}`, log));
+    const presence = new ResubscribingPresence(redisConnections(`redis://127.0.0.1:${proxy.port}`, log));
     try {
       const topics = topicsOver(presence, { prefix, hasListeners: redisListenerCheck(redis), log });
       const heard: unknown[] = [];

@@ -12,89 +12,41 @@ export const approvalRequired = (): DomainError =>
 export const PLANS = ["FREE", "STARTER", "PRO", "ENTERPRISE"] as const;
 export type Plan = (typeof PLANS)[number];
 
-/** Limits of a plan; null is unlimited. */
-export type PlanLimits = {
-  /** Of API keys, per project. */
-  requestsPerMinute: number | null;
+/** Limits of plans, each in the order of PLANS; null is unlimited. */
+const LIMITS_BY_PLAN = {
+  /** Of API keys, per project. Those of FREE, STARTER and PRO are from the specification. */
+  requestsPerMinute: [100, 500, 1_000, null],
   /** Events taken in a calendar month in UTC, of all projects and sandboxes. */
-  eventsPerMonth: number | null;
+  eventsPerMonth: [50_000, 500_000, 5_000_000, null],
   /** Players with an event in a calendar month in UTC; more are played on, and told of. */
-  activePlayersPerMonth: number | null;
-  projects: number | null;
+  activePlayersPerMonth: [1_000, 10_000, 100_000, null],
+  projects: [1, 3, 10, null],
   /** Including pending invitations. */
-  members: number | null;
-  activeKeysPerProject: number | null;
-  webhooks: number | null;
-  customDomains: number | null;
-  analyticsHistoryDays: number | null;
-  deliveryLogDays: number | null;
+  members: [2, 5, 20, null],
+  activeKeysPerProject: [5, 20, 100, 500],
+  webhooks: [0, 0, 10, 50],
+  customDomains: [0, 0, 1, 20],
+  analyticsHistoryDays: [7, 30, 180, 730],
+  deliveryLogDays: [0, 0, 30, 90],
   /** The most that a project's setting of the same name may keep. */
-  activityDays: number | null;
-  executionsDays: number | null;
-};
+  activityDays: [30, 30, 90, null],
+  executionsDays: [90, 90, 180, null],
+} as const;
+
+/** Limits of a plan; null is unlimited. */
+export type PlanLimits = Record<keyof typeof LIMITS_BY_PLAN, number | null>;
+
+const limitsOfPlan = (place: number): PlanLimits =>
+  Object.fromEntries(
+    Object.entries(LIMITS_BY_PLAN).map(([name, byPlan]) => [name, byPlan[place]]),
+  ) as PlanLimits;
+
+export const PLAN_LIMITS = Object.fromEntries(
+  PLANS.map((plan, place) => [plan, limitsOfPlan(place)]),
+) as Readonly<Record<Plan, PlanLimits>>;
 
 export const FEATURES = ["webhooks", "customDomains", "sso"] as const;
 type Feature = (typeof FEATURES)[number];
-
-/** Limits by plan. From the specification: requests per minute of FREE, STARTER and PRO. */
-export const PLAN_LIMITS: Readonly<Record<Plan, PlanLimits>> = {
-  FREE: {
-    requestsPerMinute: 100,
-    eventsPerMonth: 50_000,
-    activePlayersPerMonth: 1_000,
-    projects: 1,
-    members: 2,
-    activeKeysPerProject: 5,
-    webhooks: 0,
-    customDomains: 0,
-    analyticsHistoryDays: 7,
-    deliveryLogDays: 0,
-    activityDays: 30,
-    executionsDays: 90,
-  },
-  STARTER: {
-    requestsPerMinute: 500,
-    eventsPerMonth: 500_000,
-    activePlayersPerMonth: 10_000,
-    projects: 3,
-    members: 5,
-    activeKeysPerProject: 20,
-    webhooks: 0,
-    customDomains: 0,
-    analyticsHistoryDays: 30,
-    deliveryLogDays: 0,
-    activityDays: 30,
-    executionsDays: 90,
-  },
-  PRO: {
-    requestsPerMinute: 1_000,
-    eventsPerMonth: 5_000_000,
-    activePlayersPerMonth: 100_000,
-    projects: 10,
-    members: 20,
-    activeKeysPerProject: 100,
-    webhooks: 10,
-    customDomains: 1,
-    analyticsHistoryDays: 180,
-    deliveryLogDays: 30,
-    activityDays: 90,
-    executionsDays: 180,
-  },
-  ENTERPRISE: {
-    requestsPerMinute: null,
-    eventsPerMonth: null,
-    activePlayersPerMonth: null,
-    projects: null,
-    members: null,
-    activeKeysPerProject: 500,
-    webhooks: 50,
-    customDomains: 20,
-    analyticsHistoryDays: 730,
-    deliveryLogDays: 90,
-    activityDays: null,
-    executionsDays: null,
-  },
-};
 
 export const PLAN_FEATURES: Readonly<Record<Plan, readonly Feature[]>> = {
   FREE: [],

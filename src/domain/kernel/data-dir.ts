@@ -1,5 +1,6 @@
 import { mkdir, stat } from "node:fs/promises";
 import { dirname } from "node:path";
+import { codeOf } from "./errors.ts";
 
 const REMEDY = "make it a directory that this user can write to, or set DATA_DIR";
 
@@ -13,14 +14,11 @@ export const dataDirError = (dataDir: string, error: unknown): unknown => {
   return new Error(message, { cause: error });
 };
 
-const hasCode = (error: unknown, code: string): boolean =>
-  error instanceof Error && "code" in error && error.code === code;
-
 const makeOne = async (path: string): Promise<void> => {
   try {
     await mkdir(path, { mode: 0o700 });
   } catch (error) {
-    if (!hasCode(error, "EEXIST") || !(await stat(path)).isDirectory()) throw error;
+    if (codeOf(error) !== "EEXIST" || !(await stat(path)).isDirectory()) throw error;
   }
 };
 
@@ -33,7 +31,7 @@ export const makeDir = async (path: string): Promise<void> => {
   try {
     return await makeOne(path);
   } catch (error) {
-    if (!hasCode(error, "ENOENT") || dirname(path) === path) throw error;
+    if (codeOf(error) !== "ENOENT" || dirname(path) === path) throw error;
   }
   await makeDir(dirname(path));
   await makeOne(path);

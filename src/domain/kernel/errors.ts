@@ -1,3 +1,7 @@
+/** Returns the code of an error of the system, of a library or of PostgreSQL; "" without one. */
+export const codeOf = (error: unknown): string =>
+  error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : "";
+
 /** All values of `error.code`, with their HTTP status. */
 export const ERROR_STATUS = {
   VALIDATION_ERROR: 400,

@@ -1,3 +1,4 @@
+import { z } from "zod";
 import type { PageQuery } from "./paging.ts";
 import type { Total } from "./work.ts";
 
@@ -45,35 +46,39 @@ export const ROOM_STATE_MAX_BYTES = 64 * 1024;
 export const RESPONSE_TIMEOUT_MS = 500;
 
 /** A room in the listing. */
-export type ListedRoom = {
-  roomId: string;
-  kind: RoomKind;
-  projectId: string;
-  /**
-   * Id of the player, channel or lobby, key of the board, mode of a list of lobbies, player of a room of events;
-   * null: all.
-   */
-  subject: string | null;
-  processId: string;
-  /** Seats taken or reserved. */
-  clients: number;
-  maxClients: number;
-  /** Closed for further joins. */
-  locked: boolean;
-  createdAt: string;
-};
+export const ListedRoom = z
+  .object({
+    roomId: z.string(),
+    kind: z.enum(ROOM_KINDS),
+    projectId: z.string(),
+    subject: z
+      .string()
+      .nullable()
+      .meta({
+        description:
+          "Id of the player, channel or lobby; key of the leaderboard; mode of a list of lobbies, player of a " +
+          "room of events, null for all",
+      }),
+    processId: z.string(),
+    clients: z.int().meta({ description: "Seats that are taken or reserved" }),
+    maxClients: z.int(),
+    locked: z.boolean(),
+    createdAt: z.iso.datetime(),
+  })
+  .meta({ id: "LiveRoom" });
+export type ListedRoom = z.output<typeof ListedRoom>;
 
 /** One client of a room. */
-export type RoomSession = {
-  sessionId: string;
-  playerId: string | null;
-  /** For a console user. */
-  userId: string | null;
-  /** Null while the join is in progress. */
-  joinedAt: string | null;
-  /** Bytes waiting to be sent to it. */
-  bufferedBytes: number;
-};
+export const RoomSession = z
+  .object({
+    sessionId: z.string(),
+    playerId: z.string().nullable(),
+    userId: z.string().nullable().meta({ description: "Of a console user" }),
+    joinedAt: z.iso.datetime().nullable().meta({ description: "null while it is being let in" }),
+    bufferedBytes: z.int().meta({ description: "Pending deliveries" }),
+  })
+  .meta({ id: "LiveRoomSession" });
+export type RoomSession = z.output<typeof RoomSession>;
 
 export type RoomState = {
   /** State that all clients see, without secrets and names of persons. */

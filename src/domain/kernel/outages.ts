@@ -1,5 +1,5 @@
 import { Unprepared } from "./work.ts";
-import { DomainError } from "./errors.ts";
+import { codeOf, DomainError } from "./errors.ts";
 
 /** Delays before failed work is attempted again, in ms; after the last one it is FAILED. */
 export const RETRY_DELAYS_MS = [1_000, 10_000, 60_000];
@@ -46,9 +46,10 @@ export const BUSY = "BUSY";
  * ended because they took too long.
  */
 const BUSY_CODES = /^(40...|55P03|57014|25P03|25P04)$/;
-const CANCELLED = "57014";
-const LOCK_TIMEOUT = "55P03";
-const DEADLOCK = "40P01";
+const CANCELLED = /^57014$/;
+const LOCK_TIMEOUT = /^55P03$/;
+/** Or a deadlock. */
+const LOCK_CONFLICT = /^(55P03|40P01)$/;
 /**
  * No connection, insufficient resources (disk, memory, connections), operator intervention or restart, I/O
  * error, standby.
@@ -70,9 +71,6 @@ const REDIS_REFUSES =
   /^(OOM|READONLY|MISCONF|LOADING|NOAUTH|WRONGPASS|NOPERM|MASTERDOWN|NOREPLICAS|CLUSTERDOWN|TRYAGAIN|BUSY) /;
 /** Parts of messages: connections closed during a command, or refused for their number. */
 const REDIS_ENDED = /to connection close|max number of clients reached/;
-
-const codeOf = (error: Error): string =>
-  "code" in error && typeof error.code === "string" ? error.code : "";
 
 const severityOf = (error: Error): string =>
   "severity" in error && typeof error.severity === "string" ? error.severity : "";
@@ -120,21 +118,21 @@ export const throwUnlessOwn = (error: unknown): void => {
 /** Seconds after which a request refused by an outage may be retried. */
 const RETRY_SECONDS = 1;
 
+/** Returns whether an error or one of its causes has one of these codes. */
+export const isOf = (error: unknown, codes: RegExp): boolean =>
+  error instanceof Error && (codes.test(codeOf(error)) || isOf(error.cause, codes));
+
 /**
  * Returns whether a statement took too long or was ended by an operator, not necessarily because of a
  * conflict.
  */
-export const isCancelled = (error: unknown): boolean =>
-  error instanceof Error && (codeOf(error) === CANCELLED || isCancelled(error.cause));
+export const isCancelled = (error: unknown): boolean => isOf(error, CANCELLED);
 
 /** Returns whether a wait for a lock timed out. */
-export const isLockTimeout = (error: unknown): boolean =>
-  error instanceof Error && (codeOf(error) === LOCK_TIMEOUT || isLockTimeout(error.cause));
+export const isLockTimeout = (error: unknown): boolean => isOf(error, LOCK_TIMEOUT);
 
 /** Returns whether a wait for a lock timed out or was a deadlock. */
-export const isLockConflict = (error: unknown): boolean =>
-  isLockTimeout(error) ||
-  (error instanceof Error && (codeOf(error) === DEADLOCK || isLockConflict(error.cause)));
+export const isLockConflict = (error: unknown): boolean => isOf(error, LOCK_CONFLICT);
 
 /** The error that a caller gets for each outage. */
 const RESPONSES: Readonly<Record<Outage, { message: string; reason: string }>> = {

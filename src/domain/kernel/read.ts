@@ -8,6 +8,7 @@ import {
   type RawBuilder,
 } from "kysely";
 import { DomainError } from "./errors.ts";
+import { isOf } from "./outages.ts";
 import type { RowScope, Transact, Work } from "./work.ts";
 
 /**
@@ -81,12 +82,6 @@ const FOUND_MS = 1_000;
 /** Seconds after which a request may be retried. */
 const RETRY_SECONDS = 5;
 
-const isOfSchema = (error: unknown): boolean => {
-  if (!(error instanceof Error)) return false;
-  const code = "code" in error && typeof error.code === "string" ? error.code : "";
-  return OF_SCHEMA.test(code) || isOfSchema(error.cause);
-};
-
 /** Wrappers of what accesses the database. */
 type SchemaReports = {
   transact(transact: Transact): Transact;
@@ -109,7 +104,7 @@ export const reportOtherSchema = (isOurs: () => Promise<boolean>): SchemaReports
     return true;
   };
   const explain = async (error: unknown): Promise<never> => {
-    if (!isOfSchema(error) || !(await isOthers())) throw error;
+    if (!isOf(error, OF_SCHEMA) || !(await isOthers())) throw error;
     throw new DomainError("SERVICE_UNAVAILABLE", "The database is being migrated: try again", {
       reason: "NOT_READY",
       retryAfterSeconds: RETRY_SECONDS,

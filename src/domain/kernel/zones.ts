@@ -191,11 +191,16 @@ export const windowStart = (
 
 /** The result lies within a day and a half of the reading taken as UTC. */
 const searchMidnight = (zone: string, day: number): number => {
-  let low = (day - 1.5) * DAY_MS;
-  let high = (day + 1.5) * DAY_MS;
+  const isThere = (ms: number): boolean => localTime(zone, ms).dayNumber >= day;
+  return firstWhere((day - 1.5) * DAY_MS, (day + 1.5) * DAY_MS, isThere);
+};
+
+/** Returns the first whole number from `from` to `to` for which something holds, as it does from there on. */
+const firstWhere = (from: number, to: number, holds: (ms: number) => boolean): number => {
+  let [low, high] = [from, to];
   while (low < high) {
     const middle = Math.floor((low + high) / 2);
-    if (localTime(zone, middle).dayNumber >= day) high = middle;
+    if (holds(middle)) high = middle;
     else low = middle + 1;
   }
   return low;
@@ -212,13 +217,7 @@ export const firstInstant = (zone: string, reading: number): number => {
   if (offsetAt(zone, early) === before) return early;
   const late = reading - after;
   if (offsetAt(zone, late) === after) return late;
-  let [low, high] = [Math.min(early, late), Math.max(early, late)];
-  while (low < high) {
-    const middle = Math.floor((low + high) / 2);
-    if (offsetAt(zone, middle) === after) high = middle;
-    else low = middle + 1;
-  }
-  return low;
+  return firstWhere(Math.min(early, late), Math.max(early, late), (ms) => offsetAt(zone, ms) === after);
 };
 
 const firstDayOfMonth = (number: number): number => {

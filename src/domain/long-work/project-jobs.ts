@@ -1,10 +1,11 @@
 import { type RawBuilder, sql } from "kysely";
-import type { z } from "zod";
+import { z } from "zod";
 import { auditDefinition } from "../accounts/audit/audit.ts";
 import type { Role, Scope } from "../kernel/caller.ts";
 import { conflict, notFound } from "../kernel/errors.ts";
 import type { Json } from "../kernel/events/events.ts";
 import { isId, newId } from "../kernel/ids.ts";
+import { type RowOf, shownRow } from "../kernel/json.ts";
 import { Bulkhead, busy } from "../kernel/bulkhead.ts";
 import { offsetOf, orderBy, type Ordered, type PageQuery, type SortOf } from "../kernel/paging.ts";
 import { countRows, lockRoom, type Total, type Transact, type Work } from "../kernel/work.ts";
@@ -58,18 +59,20 @@ export type JobStatus = (typeof JOB_STATUSES)[number];
 /** Maximum jobs of one project that wait or run. */
 export const JOBS_MAX = 100;
 
-/** A job in the API; its result is requested separately. */
-export type ProjectJob = {
-  id: string;
-  kind: string;
-  status: JobStatus;
-  /** In percent. */
-  progress: number;
-  error: string | null;
-  createdBy: string;
-  createdAt: string;
-  finishedAt: string | null;
-};
+/** A job in the API, which operations that start long-running work answer; its result is requested separately. */
+export const ProjectJob = z
+  .object({
+    id: z.uuid(),
+    kind: z.string().meta({ example: "BULK_GRANT" }),
+    status: z.enum(JOB_STATUSES),
+    progress: z.int().meta({ description: "Percent" }),
+    error: z.string().nullable(),
+    createdBy: z.string(),
+    createdAt: z.iso.datetime(),
+    finishedAt: z.iso.datetime().nullable(),
+  })
+  .meta({ id: "Job" });
+export type ProjectJob = z.output<typeof ProjectJob>;
 
 /** A stored job. */
 export type JobRow = {
@@ -89,19 +92,9 @@ export type JobRow = {
 };
 
 /** The columns shown: the state and the result of a job may be megabytes. */
-type ShownRow = Omit<JobRow, "params" | "state" | "result" | "attempts">;
-const SHOWN = sql.raw(`id, project_id, kind, status, progress, error, created_by, created_at, finished_at`);
-
-const show = (row: ShownRow): ProjectJob => ({
-  id: row.id,
-  kind: row.kind,
-  status: row.status,
-  progress: row.progress,
-  error: row.error,
-  createdBy: row.created_by,
-  createdAt: row.created_at.toISOString(),
-  finishedAt: row.finished_at?.toISOString() ?? null,
-});
+const SHOWN = sql.raw(`id, kind, status, progress, error, created_by as "createdBy",
+  created_at as "createdAt", finished_at as "finishedAt"`);
+type ShownRow = RowOf<ProjectJob>;
 
 /** Whether a project may have another job; it stays so until the end of the transaction. */
 export const hasRoomForJob = async (work: Work, projectId: string): Promise<boolean> => {
@@ -121,13 +114,14 @@ export const queueJob = async (
   if (!(await hasRoomForJob(work, projectId)))
     throw conflict("JOB_LIMIT", `a project may have ${JOBS_MAX} jobs waiting or running`);
   const now = work.serverNow.toISOString();
-  const made = await sql<JobRow>`
+  const made = await sql<ShownRow>`
     insert into project_jobs
       (project_id, id, kind, status, params, created_by, created_at, updated_at, due_at)
     values (${projectId}, ${newId()}, ${kind.kind}, 'QUEUED', ${JSON.stringify(params)}::jsonb, ${createdBy},
-      ${now}::timestamptz, ${now}::timestamptz, ${now}::timestamptz) returning *`.execute(work.db);
+      ${now}::timestamptz, ${now}::timestamptz, ${now}::timestamptz)
+    returning ${SHOWN}`.execute(work.db);
   work.wakeJobs();
-  return show(made.rows[0]!);
+  return shownRow(made.rows[0]!);
 };
 
 /**
@@ -159,7 +153,8 @@ const findRow = async ({ db }: Work, { projectId, id, ...seen }: JobRef): Promis
 };
 
 /** @throws DomainError NOT_FOUND */
-export const getJob = async (work: Work, ref: JobRef): Promise<ProjectJob> => show(await findRow(work, ref));
+export const getJob = async (work: Work, ref: JobRef): Promise<ProjectJob> =>
+  shownRow(await findRow(work, ref));
 
 /**
  * Returns the result of a job as JSON text: an export is megabytes, and would be parsed only to be serialised
@@ -199,7 +194,10 @@ export const listJobs = async (
   const page = await sql<ShownRow>`
     select ${SHOWN} from project_jobs where ${where} order by ${orderBy(JOB_ORDERS, query, sql`id`)}
     limit ${query.limit} offset ${offsetOf(query)}`.execute(work.db);
-  return { jobs: page.rows.map(show), ...(await countRows(work, sql`project_jobs where ${where}`)) };
+  return {
+    jobs: page.rows.map((row) => shownRow(row)),
+    ...(await countRows(work, sql`project_jobs where ${where}`)),
+  };
 };
 
 /** Cancels those of some jobs that have not ended, before their next step. @returns the rows of those */
@@ -222,7 +220,7 @@ export const cancelJob = async (work: Work, ref: JobRef): Promise<ProjectJob> =>
   // Read again: it may have ended while the update waited for it.
   if (!done) throw conflict("INVALID_STATE", `the job is ${(await findRow(work, ref)).status}`);
   await auditDefinition(work, "job.cancelled", { projectId, id });
-  return show(done);
+  return shownRow(done);
 };
 
 /** Reads the result of a job. @throws DomainError as getJobResult */

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { CONTENT_MAX } from "../../domain/kernel/events/social-views.ts";
 import type { Bucket } from "../../domain/accounts/rate-limits/limiter.ts";
 import { CHANNELS_MAX } from "../../domain/social/chat/channels.ts";
 import { MENTIONS_MAX } from "../../domain/social/chat/moderation/filters.ts";
@@ -7,7 +8,6 @@ import { APPEAL_MAX, SANCTIONS_MAX } from "../../domain/social/chat/moderation/s
 import { WORD_LENGTH_MAX } from "../../domain/social/chat/moderation/word-filter.ts";
 import { LIST_WORDS_MAX, WORD_LISTS_MAX } from "../../domain/social/chat/moderation/show-sanction.ts";
 import { REACTIONS_MAX } from "../../domain/social/chat/commands.ts";
-import { CONTENT_MAX } from "../../domain/social/chat/settings.ts";
 import { EMOJI_MAX } from "../../domain/social/chat/context.ts";
 import {
   CLOSED_KEPT_MS,

@@ -1,13 +1,14 @@
 import { z } from "zod";
 import { EditBody, ReadBody, SendBody } from "../../domain/social/chat/commands.ts";
-import { GivenSettings } from "../../domain/social/chat/settings.ts";
 import {
   CHANNEL_KINDS,
   CHANNEL_STATUSES,
   type ChannelStatus,
-  type ChatActor,
   CHAT_ROLES,
-  MODERATIONS,
+  type ChatActor,
+  ChatChannel,
+  ChatSender,
+  GivenSettings,
   NOTIFY,
 } from "../../domain/kernel/events/social-views.ts";
 import { isId } from "../../domain/kernel/ids.ts";
@@ -35,7 +36,6 @@ import { invalid } from "../../domain/kernel/errors.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import type { Work } from "../../domain/kernel/work.ts";
 import { paged, pageReply } from "./bodies.ts";
-import { Person } from "../../domain/kernel/events/shapes.ts";
 
 const NAME_MAX = 100;
 const NAMED_MAX = 300;
@@ -53,57 +53,8 @@ const MemberParams = z.object({
 
 export const ActingQuery = z.object({ playerId: ActingPlayer });
 
-const ChatSender = Person.extend({ role: z.enum(CHAT_ROLES) });
-
-export const ReactionList = z.array(
-  z.object({
-    emoji: z.string(),
-    count: z.int(),
-    mine: z.boolean().meta({ description: "Role of the reader" }),
-  }),
-);
-
-export const ChatMessageBody = z
-  .object({
-    id: z.uuid(),
-    channelId: z.uuid(),
-    seq: z.int().meta({ description: "1, 2, 3, ... in the channel, without gaps" }),
-    sender: ChatSender.nullable().meta({
-      description: "null: sent by the server, or by a player who was erased",
-    }),
-    type: z.enum(["TEXT", "SYSTEM"]),
-    content: z.string().meta({ description: "Empty where it was deleted, or waits for a moderator" }),
-    mentions: z.array(z.uuid()),
-    replyTo: z.int().nullable(),
-    reactions: ReactionList,
-    moderation: z.enum(MODERATIONS),
-    editedAt: z.iso.datetime().nullable(),
-    deletedAt: z.iso.datetime().nullable(),
-    createdAt: z.iso.datetime(),
-    clientMsgId: z.string().optional().meta({ description: "For the sender only" }),
-  })
-  .meta({ id: "ChatMessage" });
-
-const ChannelSettingsBody = GivenSettings.required();
-
-const ChatChannelBody = z
-  .object({
-    id: z.uuid(),
-    kind: z.enum(CHANNEL_KINDS),
-    key: z.string().nullable(),
-    name: z.string().nullable(),
-    status: z.enum(CHANNEL_STATUSES),
-    settings: ChannelSettingsBody,
-    lobbyId: z.uuid().nullable(),
-    lastSeq: z.int(),
-    unread: z.int().optional().meta({ description: "Of the reading player" }),
-    lastMessage: ChatMessageBody.nullable().optional(),
-    createdAt: z.iso.datetime(),
-  })
-  .meta({ id: "ChatChannel" });
-
 /** A direct channel, as seen by the caller that opens it. */
-const DirectChannelBody = ChatChannelBody.extend({
+const DirectChannelBody = ChatChannel.extend({
   lastSeq: z.int().optional().meta({ description: "Only for a caller that may read the channel" }),
 }).meta({ id: "DirectChannel" });
 
@@ -152,7 +103,7 @@ const common = group({ tag: "Chat", project: "caller" });
 const read = common.with({ access: { scope: "chat:read", roles: EVERY_ROLE } });
 const manage = common.with({
   access: { scope: "chat:moderate", roles: ADMINS },
-  response: ChatChannelBody,
+  response: ChatChannel,
 });
 
 /** Resolves the channel named in a path. @throws DomainError NOT_FOUND */
@@ -192,7 +143,7 @@ export const chatChannelRoutes = [
       "Last changed first. With `playerId` the channels that this player reads, with unread counts; else " +
       "those of the whole project, and for moderators the private ones too, without `lastMessage`. The " +
       "channel `global` is always there.",
-    ...paged(ChatChannelBody, CHANNEL_ORDERS, {
+    ...paged(ChatChannel, CHANNEL_ORDERS, {
       kind: z.enum(CHANNEL_KINDS).optional(),
       status: z.enum(CHANNEL_STATUSES).optional(),
       playerId: ActingPlayer,
@@ -205,7 +156,7 @@ export const chatChannelRoutes = [
   read.get("/chat/channels/{channelId}", "getChatChannel", {
     summary: "Get a channel",
     query: ActingQuery,
-    response: ChatChannelBody,
+    response: ChatChannel,
     run: async (work, { projectId, caller, params, query }) => {
       const { actor, ref } = await accessOf(work, { projectId, caller, ...params, ...query });
       return readChannel(work, ref, actor);

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { ChatMessage, ReactionList } from "../../domain/kernel/events/social-views.ts";
 import type { App } from "../../app.ts";
 import { readChannel, readSettings } from "../../domain/social/chat/channels.ts";
 import { isBlocked, recordBlocked } from "../../domain/social/chat/moderation/sanction-changes.ts";
@@ -26,11 +27,9 @@ import {
   type ChannelAccess,
   channelRefOf,
   type ChannelRequest,
-  ChatMessageBody,
   MarkRead,
   MessagePatch,
   NewMessage,
-  ReactionList,
 } from "./chat-channels.ts";
 import { Limit } from "./bodies.ts";
 
@@ -71,7 +70,7 @@ const History = z.object({
 });
 
 const HistoryBody = z.object({
-  data: z.array(ChatMessageBody),
+  data: z.array(ChatMessage),
   pagination: z.object({
     limit: z.int(),
     hasMore: z.boolean().meta({ description: "Whether there are more in this direction" }),
@@ -111,7 +110,7 @@ const admit = async (
   return { actor, ref, giveBack, screening };
 };
 
-const answerOf = (sent: Sent): Reply<z.input<typeof ChatMessageBody>> => {
+const answerOf = (sent: Sent): Reply<z.input<typeof ChatMessage>> => {
   if ("error" in sent) throw sent.error;
   return new Reply(sent.isDuplicate ? 200 : 201, sent.message);
 };
@@ -156,7 +155,7 @@ export const chatMessageRoutes = [
     body: NewMessage,
     status: 201,
     otherStatus: 200,
-    response: ChatMessageBody,
+    response: ChatMessage,
     prepare: (app, { projectId, caller, params, body }) =>
       admit(app, { projectId, caller, ...params, playerId: body.playerId }, body),
     run: async (work, { body, prepared: { actor, ref, screening } }) => {
@@ -174,7 +173,7 @@ export const chatMessageRoutes = [
     description: "By its sender, within `editWindowSeconds`; the new text is judged as a new message is.",
     body: MessagePatch,
     example: { content: "Hello again", playerId: "ext:ada" },
-    response: ChatMessageBody,
+    response: ChatMessage,
     prepare: (app, { projectId }) => prepareFilter(app, projectId),
     run: async (work, { projectId, caller, params, body }) => {
       const { channelId, seq } = params;
@@ -192,7 +191,7 @@ export const chatMessageRoutes = [
       "By its sender, or as a removal by moderators of the channel, keys with `chat:moderate` and " +
       "console users. Its place stays.",
     query: ActingQuery,
-    response: ChatMessageBody,
+    response: ChatMessage,
     run: async (work, { projectId, caller, params, query }) => {
       const { channelId, seq } = params;
       const { actor, ref } = await accessOf(work, { projectId, caller, channelId, ...query });

@@ -21,7 +21,13 @@ import {
   restoreMessage,
   SANCTION_ORDERS,
 } from "../../domain/social/chat/moderation/show-sanction.ts";
-import { MODERATIONS, REPORT_REASONS, SANCTION_KINDS } from "../../domain/kernel/events/social-views.ts";
+import {
+  ChatMessage,
+  CONTENT_MAX,
+  MODERATIONS,
+  REPORT_REASONS,
+  SANCTION_KINDS,
+} from "../../domain/kernel/events/social-views.ts";
 import { ADMINS, DESIGNERS } from "../../domain/kernel/caller.ts";
 import {
   addSanction,
@@ -40,8 +46,7 @@ import {
   LIST_MATCHES,
   WORD_LENGTH_MAX,
 } from "../../domain/social/chat/moderation/word-filter.ts";
-import { CONTENT_MAX } from "../../domain/social/chat/settings.ts";
-import { channelRefOf, ChatMessageBody } from "./chat-channels.ts";
+import { channelRefOf } from "./chat-channels.ts";
 import { deleted, Deleted, Flag, paged, pageReply } from "./bodies.ts";
 import { Person } from "../../domain/kernel/events/shapes.ts";
 
@@ -250,7 +255,7 @@ export const chatModerationRoutes = [
     description:
       "HELD: readers see the message as intended. MASKED: readers see the original text. 409 for others, " +
       "and for a masked one that was edited since.",
-    response: ChatMessageBody,
+    response: ChatMessage,
     run: async (work, { projectId, params }) =>
       restoreMessage(work, await channelRefOf(work, projectId, params.channelId), params.seq),
   }),

@@ -8,7 +8,7 @@ import { IsoTime } from "../../domain/kernel/iso-time.ts";
 import { EXTERNAL_ID_MAX } from "../../domain/kernel/limits.ts";
 import { BULK_EVENT_IDS_MAX, startBulkRevert } from "../../domain/revert/bulk/bulk-revert.ts";
 import { EventResult } from "./events.ts";
-import { JobBody } from "./project-jobs.ts";
+import { ProjectJob } from "../../domain/long-work/project-jobs.ts";
 
 const Age = z.int().nullable().meta({ description: "Age of the oldest, in seconds; null without any" });
 
@@ -102,7 +102,7 @@ export const eventRevertRoutes = [
       onShortfall: z.enum(ON_SHORTFALL).default("CLAMP"),
     }),
     example: { reason: "Sent by mistake", onShortfall: "CLAMP" },
-    response: JobBody,
+    response: ProjectJob,
     run: (work, { projectId, params, body, caller }) =>
       requestRevert(work, projectId, { eventId: params.eventId, actor: actorOf(caller), ...body }),
   }),
@@ -130,7 +130,7 @@ export const eventRevertRoutes = [
       dryRun: true,
     },
     status: 201,
-    response: JobBody,
+    response: ProjectJob,
     run: (work, { projectId, body: { filter, ...body }, caller }) => {
       const { playerId: playerRef, ...others } = filter;
       const asked = { ...body, filter: { ...others, playerRef }, actor: actorOf(caller) };

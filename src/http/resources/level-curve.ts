@@ -5,7 +5,7 @@ import { getCurve, previewCurve, type SavedCurve } from "../../domain/progressio
 import { CurveInput, LEVELS_MAX } from "../../domain/evaluation/xp/levels.ts";
 import { saveCurve } from "../../domain/economy/levels/relevel.ts";
 import { group } from "../route.ts";
-import { JobBody } from "./project-jobs.ts";
+import { ProjectJob } from "../../domain/long-work/project-jobs.ts";
 
 const RECALCULATE = ["NONE", "SILENT", "WITH_EVENTS"] as const;
 
@@ -74,7 +74,9 @@ export const levelCurveRoutes = [
     body: PutCurveBody,
     example: { type: "LINEAR", params: { base: 100, maxLevel: 50 } },
     response: CurveBody.extend({
-      job: JobBody.nullable().meta({ description: "The job that applies the new levels, for WITH_EVENTS" }),
+      job: ProjectJob.nullable().meta({
+        description: "The job that applies the new levels, for WITH_EVENTS",
+      }),
     }).meta({ id: "SavedLevelCurve" }),
     run: async (work, { caller, projectId, body: { recalculate, ...given } }) => {
       const put = { curve: given, recalculate, actor: actorOf(caller) };

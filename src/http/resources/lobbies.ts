@@ -19,13 +19,10 @@ import {
 } from "../../domain/social/lobbies/edit.ts";
 import type { LobbyRef } from "../../domain/social/lobbies/state.ts";
 import {
-  LOBBY_CLOSE_REASONS,
   LOBBY_STATUSES,
   LOBBY_VISIBILITIES,
   type LobbyActor,
-  type LobbyView,
-  MEMBER_STATUSES,
-  OUTCOMES,
+  LobbyView,
 } from "../../domain/kernel/events/social-views.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import type { Work } from "../../domain/kernel/work.ts";
@@ -43,86 +40,6 @@ import {
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { refuseHostile } from "../../domain/kernel/hostile-json.ts";
 import { Flag, pageReply, sortedBy } from "./bodies.ts";
-import { Person } from "../../domain/kernel/events/shapes.ts";
-
-const ShownData = z.record(z.string(), z.unknown());
-const Team = z.int().nullable().meta({ description: "From 1" });
-
-const Settings = z.object({
-  countdownSeconds: z.int(),
-  readyPolicy: z.enum(["ALL", "MAJORITY", "HOST"]),
-  autoStart: z.boolean(),
-  allowLateJoin: z.boolean(),
-  allowSpectators: z.boolean(),
-  allowRematch: z.boolean(),
-  hostMigration: z.enum(["OLDEST", "RANDOM", "CLOSE"]),
-  graceSeconds: z.int(),
-  inGameGraceSeconds: z.int(),
-  maxGameSeconds: z.int(),
-  idleSeconds: z.int(),
-  endAuthority: z.enum(["SERVER", "HOST"]),
-  teams: z
-    .object({
-      count: z.int(),
-      size: z.int(),
-      assignment: z.enum(["MANUAL", "BALANCED", "RANDOM"]),
-      balanceBy: z.string().optional(),
-    })
-    .optional(),
-});
-
-const MemberBody = Person.extend({
-  status: z.enum(MEMBER_STATUSES),
-  isHost: z.boolean(),
-  role: z.enum(["PLAYER", "SPECTATOR"]),
-  team: Team,
-  slot: z.int().nullable().meta({ description: "From 1, in the team if there are teams" }),
-  data: ShownData,
-  joinedAt: z.iso.datetime(),
-}).meta({ id: "LobbyMember" });
-
-const ResultBody = z
-  .object({
-    playerId: z.uuid(),
-    externalUserId: z.string(),
-    team: Team,
-    rank: z.int().nullable(),
-    outcome: z.enum(OUTCOMES),
-    score: z.number().nullable(),
-    stats: ShownData.optional(),
-  })
-  .meta({ id: "LobbyResult" });
-
-const LobbyBody = z
-  .object({
-    id: z.uuid(),
-    code: z.string().meta({ example: "K7QXM2" }),
-    name: z.string(),
-    mode: z.string(),
-    visibility: z.enum(LOBBY_VISIBILITIES),
-    hasPasscode: z.boolean(),
-    status: z.enum(LOBBY_STATUSES),
-    hostPlayerId: z.uuid().nullable(),
-    minPlayers: z.int(),
-    maxPlayers: z.int(),
-    memberCount: z.int().meta({ description: "Members with a seat; spectators have none" }),
-    settings: Settings,
-    metadata: ShownData,
-    privateData: ShownData.optional().meta({ description: "For members and servers; never in lists" }),
-    version: z.int(),
-    channelId: z.uuid().nullable(),
-    matchId: z.uuid().nullable(),
-    startsAt: z.iso.datetime().nullable(),
-    startedAt: z.iso.datetime().nullable(),
-    endedAt: z.iso.datetime().nullable(),
-    closeReason: z.enum(LOBBY_CLOSE_REASONS).nullable(),
-    results: z.array(ResultBody).nullable().meta({ description: "Of the last game" }),
-    members: z.array(MemberBody).meta({ description: "Members of the lobby, by joinedAt" }),
-    expiresAt: z.iso.datetime(),
-    createdAt: z.iso.datetime(),
-    updatedAt: z.iso.datetime(),
-  })
-  .meta({ id: "Lobby" });
 
 const ACTING = "Acts with the rights of this player; without it, of the server";
 export const Acting = PlayerText.optional().meta({ description: ACTING });
@@ -131,7 +48,7 @@ const common = group({ tag: "Lobbies", project: "caller" });
 const readsLobbies = common.with({ access: { scope: "lobbies:read", roles: EVERY_ROLE } });
 const writesLobbies = common.with({
   access: { scope: "lobbies:write", roles: ADMINS },
-  response: LobbyBody,
+  response: LobbyView,
 });
 
 /** Parses the reference to a lobby; an invalid id is treated as unknown. @throws DomainError NOT_FOUND */
@@ -213,7 +130,7 @@ export const lobbyRoutes = [
       "Without privateData. Servers and the console see all; with `playerId`, what that player sees: public " +
       "ones. `meta.region=eu` finds lobbies whose metadata has region eu; 10 of them at most.",
     query: ListQuery,
-    response: pageBody(LobbyBody),
+    response: pageBody(LobbyView),
     run: async (work, { caller, projectId, query: { playerId, projectId: _projectId, ...query } }) => {
       const meta = metaOf(query);
       const actor = await lobbyActor(work, { caller, projectId }, playerId);
@@ -249,7 +166,7 @@ export const lobbyRoutes = [
     body: Quickplay.extend({ playerId: PlayerText }),
     example: { mode: "duel", playerId: "ext:ada" },
     otherStatus: 201,
-    response: z.object({ lobby: LobbyBody, created: z.boolean() }),
+    response: z.object({ lobby: LobbyView, created: z.boolean() }),
     run: async (work, { projectId, body: { playerId, ...wish } }) => {
       const { id } = await getPlayer(work, projectId, playerId);
       const { lobby, created } = await quickplay(work, projectId, id, wish);
@@ -261,7 +178,7 @@ export const lobbyRoutes = [
     description: "Also a private one. A lobby that is closed has no code any more.",
     params: z.object({ code: z.string().regex(/^[A-Za-z0-9]{1,16}$/, "must be letters and digits") }),
     query: Reading,
-    response: LobbyBody,
+    response: LobbyView,
     run: async (work, { caller, projectId, params: { code }, query: { playerId } }) => {
       const actor = await lobbyActor(work, { caller, projectId }, playerId);
       const lobbyId = await findLobbyId(work, projectId, code);
@@ -272,7 +189,7 @@ export const lobbyRoutes = [
     summary: "Get a lobby",
     description: "privateData is for servers, the console, and members.",
     query: Reading,
-    response: LobbyBody,
+    response: LobbyView,
     run: async (work, { caller, projectId, params: { lobbyId }, query: { playerId } }) => {
       const actor = await lobbyActor(work, { caller, projectId }, playerId);
       return readLobby(work, lobbyRef(projectId, lobbyId), actor);

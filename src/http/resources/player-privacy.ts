@@ -7,7 +7,7 @@ import { mergePlayers } from "../../domain/player-lifecycle/alias.ts";
 import { showPlayer } from "../../domain/progression/players/show.ts";
 import { MergeSummaryShape } from "../../domain/kernel/events/shapes.ts";
 import { PlayerBody, writesPlayers } from "./player-bodies.ts";
-import { JobBody } from "./project-jobs.ts";
+import { ProjectJob } from "../../domain/long-work/project-jobs.ts";
 
 export const playerPrivacyRoutes = [
   writesPlayers.post("/players/{playerId}/export", "exportPlayer", {
@@ -16,7 +16,7 @@ export const playerPrivacyRoutes = [
       "As a job: its result has every row that is kept of the player, by table, up to 16 MiB. " +
       "`incomplete` names the tables of which there is more, with the number of rows.",
     status: 201,
-    response: JobBody,
+    response: ProjectJob,
     run: async (work, { projectId, params, caller }) => {
       const player = await getPlayer(work, projectId, params.playerId);
       return startExport(work, player, actorOf(caller));
@@ -39,7 +39,7 @@ export const playerPrivacyRoutes = [
     }),
     example: { reason: "Asked for by the player", dryRun: true },
     status: 201,
-    response: JobBody,
+    response: ProjectJob,
     run: async (work, { projectId, params, body, caller }) => {
       const player = await getPlayer(work, projectId, params.playerId);
       const { dryRun: isDryRun, reason } = body;

@@ -9,24 +9,11 @@ import {
   JOB_STATUSES,
   type JobRef,
   listJobs,
+  ProjectJob,
 } from "../../domain/long-work/project-jobs.ts";
 import { ReadyJson } from "../../domain/kernel/caches.ts";
 import { group } from "../route.ts";
 import { paged, pageReply } from "./bodies.ts";
-
-/** The response of operations that start long-running work. */
-export const JobBody = z
-  .object({
-    id: z.uuid(),
-    kind: z.string().meta({ example: "BULK_GRANT" }),
-    status: z.enum(JOB_STATUSES),
-    progress: z.int().meta({ description: "Percent" }),
-    error: z.string().nullable(),
-    createdBy: z.string(),
-    createdAt: z.iso.datetime(),
-    finishedAt: z.iso.datetime().nullable(),
-  })
-  .meta({ id: "Job" });
 
 const common = group({ tag: "Jobs", project: "caller", access: ANY_JOB });
 
@@ -44,7 +31,7 @@ export const projectJobRoutes = [
   common.get("/jobs", "listJobs", {
     summary: "List long-running jobs",
     description: "Those of the kinds that the caller may start; the others are not there for them.",
-    ...paged(JobBody, JOB_ORDERS, {
+    ...paged(ProjectJob, JOB_ORDERS, {
       kind: z.string().max(64).optional(),
       status: z.enum(JOB_STATUSES).optional(),
     }),
@@ -55,7 +42,7 @@ export const projectJobRoutes = [
   }),
   common.get("/jobs/{jobId}", "getJob", {
     summary: "Get a job",
-    response: JobBody,
+    response: ProjectJob,
     run: (work, asked) => getJob(work, refOf(asked)),
   }),
   common.get("/jobs/{jobId}/result", "getJobResult", {
@@ -70,7 +57,7 @@ export const projectJobRoutes = [
   common.post("/jobs/{jobId}/cancel", "cancelJob", {
     summary: "Cancel a job",
     description: "It stops before its next step; completed steps are kept.",
-    response: JobBody,
+    response: ProjectJob,
     run: (work, asked) => cancelJob(work, refOf(asked)),
   }),
 ];

@@ -22,7 +22,7 @@ import { BULK_PLAYERS_MAX, startBulkGrant } from "../../domain/economy/rewards/r
 import { Key } from "../../domain/evaluation/language/syntax.ts";
 import { causeOf, onPlayers, paged, pageReply } from "./bodies.ts";
 import { PlayerRef } from "./leaderboards.ts";
-import { JobBody } from "./project-jobs.ts";
+import { ProjectJob } from "../../domain/long-work/project-jobs.ts";
 
 /** Maximum quantity of one purchase or grant. */
 const QUANTITY_MAX = 100;
@@ -134,7 +134,7 @@ export const bulkGrantRoutes = [
       "player of the project (skipped), and failures.",
     body: BulkGrant,
     status: 201,
-    response: JobBody,
+    response: ProjectJob,
     run: (work, { projectId, body, caller }) =>
       startBulkGrant(work, projectId, { ...body, createdBy: actorOf(caller) }),
   }),

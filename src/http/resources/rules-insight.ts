@@ -19,7 +19,7 @@ import {
 import { RULE_REASONS, RULE_STATUSES } from "../../domain/evaluation/running/outcome.ts";
 import { actorOf, BUILDERS, tenantOf } from "../../domain/kernel/caller.ts";
 import { Metric } from "../../domain/evaluation/metrics/compile.ts";
-import { queueJob } from "../../domain/long-work/project-jobs.ts";
+import { ProjectJob, queueJob } from "../../domain/long-work/project-jobs.ts";
 import { audit } from "../../domain/accounts/audit/audit.ts";
 import { backtest, backtestParams, BacktestRequest } from "../../domain/rules/insight/backtest.ts";
 import {
@@ -33,7 +33,6 @@ import { validateRule } from "../../domain/rules/lifecycle/validate.ts";
 import { group } from "../route.ts";
 import { Histogram, JsonObject, manageRules, Problem, readRules, RULE_EXAMPLE } from "./rules.ts";
 import { AfterId, cursorBody, Flag, Span } from "./bodies.ts";
-import { JobBody } from "./project-jobs.ts";
 
 /** Explanations of evaluations: by simulation, by stored traces, by samples of a backtest. */
 
@@ -281,7 +280,7 @@ export const ruleInsightRoutes = [
       example: { from: "2026-01-01T00:00:00Z", to: "2026-02-01T00:00:00Z", sampleRate: 0.1 },
     }),
     status: 201,
-    response: JobBody,
+    response: ProjectJob,
     run: async (work, { caller, projectId, params, body }) => {
       const given = await backtestParams(work, projectId, params.ruleId, body);
       const createdBy = actorOf(caller);

@@ -3,13 +3,15 @@ import type { App } from "../../app.ts";
 import { auditDisconnect } from "../../domain/accounts/admin/tenants.ts";
 import { notFound } from "../../domain/kernel/errors.ts";
 import {
-  RESPONSE_TIMEOUT_MS,
+  ListedRoom,
   LISTINGS_READ_MAX,
   type LiveProcess,
   type LiveRooms,
   type ProcessFacts,
+  RESPONSE_TIMEOUT_MS,
   ROOM_KINDS,
   ROOM_STATE_MAX_BYTES,
+  RoomSession,
 } from "../../domain/kernel/live-rooms.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { EVERY_ROLE } from "../../domain/kernel/caller.ts";
@@ -21,42 +23,11 @@ import { byPeople, ReasonBody } from "./superadmin.ts";
 const ID = z.string().regex(/^[\w-]{1,64}$/);
 const number = new Intl.NumberFormat("en");
 
-const RoomBody = z
-  .object({
-    roomId: z.string(),
-    kind: z.enum(ROOM_KINDS),
-    projectId: z.string(),
-    subject: z
-      .string()
-      .nullable()
-      .meta({
-        description:
-          "Id of the player, channel or lobby; key of the leaderboard; mode of a list of lobbies, player of a " +
-          "room of events, null for all",
-      }),
-    processId: z.string(),
-    clients: z.int().meta({ description: "Seats that are taken or reserved" }),
-    maxClients: z.int(),
-    locked: z.boolean(),
-    createdAt: z.iso.datetime(),
-  })
-  .meta({ id: "LiveRoom" });
-
 const RoomQuery = PageQuery.extend({
   sort: z.enum(["clients", "createdAt"]).default("clients"),
   order: Order,
   kind: z.enum(ROOM_KINDS).optional(),
 });
-
-const SessionBody = z
-  .object({
-    sessionId: z.string(),
-    playerId: z.string().nullable(),
-    userId: z.string().nullable().meta({ description: "Of a console user" }),
-    joinedAt: z.iso.datetime().nullable().meta({ description: "null while it is being let in" }),
-    bufferedBytes: z.int().meta({ description: "Pending deliveries" }),
-  })
-  .meta({ id: "LiveRoomSession" });
 
 const counts = countsOf(ROOM_KINDS);
 
@@ -103,11 +74,11 @@ const roomsOf = ({ liveRooms }: App): LiveRooms => {
 const ofProject = group({ tag: "Players", project: "caller" });
 
 /** Without ids of rooms, lobbies and channels: that of a private lobby is an invitation to it. */
-const ProjectRoomBody = RoomBody.pick({ kind: true, clients: true, createdAt: true })
+const ProjectRoomBody = ListedRoom.pick({ kind: true, clients: true, createdAt: true })
   .extend({ playerId: z.string().nullable().meta({ description: "Of a room of the kind player" }) })
   .meta({ id: "Room" });
 
-const showOfProject = ({ kind, clients, createdAt, subject }: z.infer<typeof RoomBody>) => ({
+const showOfProject = ({ kind, clients, createdAt, subject }: ListedRoom) => ({
   kind,
   clients,
   createdAt,
@@ -124,7 +95,7 @@ export const roomRoutes = [
       projectId: z.uuid().optional(),
       processId: ID.optional(),
     }),
-    response: pageBody(RoomBody),
+    response: pageBody(ListedRoom),
     outside: async (app, { query }) => pageReply(await roomsOf(app).list(query), "rooms", query),
   }),
   byPeople.get("/admin/rooms/{roomId}", "getLiveRoom", {
@@ -133,12 +104,12 @@ export const roomRoutes = [
       "Its process is asked, and 503 PROCESS_SILENT when that does not answer within " +
       `${RESPONSE_TIMEOUT_MS} ms. The state is what all clients see: without codes, passcodes and tokens, ` +
       "names of players, and what only some clients are shown. Messages of a chat are no state.",
-    response: RoomBody.extend({
+    response: ListedRoom.extend({
       state: z.record(z.string(), z.unknown()),
       isStateTruncated: z.boolean().meta({
         description: `The state is more than ${number.format(ROOM_STATE_MAX_BYTES)} bytes of JSON`,
       }),
-      sessions: z.array(SessionBody),
+      sessions: z.array(RoomSession),
     }).meta({ id: "LiveRoomContent" }),
     outside: (app, { params }) => roomsOf(app).inspect(params.roomId),
   }),

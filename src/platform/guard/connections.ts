@@ -1,7 +1,8 @@
 import type { Socket } from "node:net";
 import { type buildConnector, Client, type Dispatcher, errors } from "undici";
 import { RESPONSE_BODY_MAX } from "../../domain/delivery/webhooks/delivering/sender.ts";
-import { codeOf, type Connect, Fault, type Target } from "./faults.ts";
+import { codeOf } from "../../domain/kernel/errors.ts";
+import { type Connect, Fault, type Target } from "./faults.ts";
 
 /** An HTTP date, in the only form that may be sent today. */
 const HTTP_DATE = /^(Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/;

@@ -1,4 +1,5 @@
 import { lookup, Resolver } from "node:dns/promises";
+import { codeOf } from "../../domain/kernel/errors.ts";
 import { connect as connectTcp, isIP, isIPv6, type LookupFunction, type Socket } from "node:net";
 import { connect as connectTls, createSecureContext } from "node:tls";
 import ipaddr from "ipaddr.js";
@@ -180,9 +181,6 @@ const TEXTS: Readonly<Record<string, string>> = {
     "the certificate comes from an authority that is not trusted, or an intermediate one is missing",
 };
 const TLS_CODE = /^(ERR_SSL_|ERR_TLS_|EPROTO$)/;
-
-export const codeOf = (error: unknown): string =>
-  error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : "";
 
 /**
  * Returns why an exchange failed. Messages of errors are not passed on: they may quote the request and its

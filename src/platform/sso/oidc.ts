@@ -5,10 +5,11 @@ import type { Dispatcher } from "undici";
 import { profileFrom } from "../../domain/accounts/oauth/provider.ts";
 import type { OidcSettings, SsoCheck, SsoClaims, SsoClients } from "../../domain/accounts/sso/clients.ts";
 import { Bulkhead } from "../../domain/kernel/bulkhead.ts";
+import { codeOf } from "../../domain/kernel/errors.ts";
 import { createSizedCache } from "../../domain/kernel/caches.ts";
 import { shownIfSet } from "../../domain/kernel/json.ts";
 import { type Connections, Deadline } from "../guard/connections.ts";
-import { codeOf, Fault, faultText, type Guard, Refused } from "../guard/faults.ts";
+import { Fault, faultText, type Guard, Refused } from "../guard/faults.ts";
 import {
   authorizationUrlOf,
   CLOCK_TOLERANCE_SECONDS,
@@ -16,6 +17,7 @@ import {
   exchange,
   type Exchanged,
   orOAuthError,
+  readBounded,
   TIMEOUT_SECONDS,
 } from "../oauth.ts";
 
@@ -36,17 +38,6 @@ class FetchFailed extends TypeError {
     super("fetch failed", { cause });
   }
 }
-
-const bodyOf = async (body: Dispatcher.ResponseData["body"]): Promise<Buffer> => {
-  const parts: Buffer[] = [];
-  let length = 0;
-  for await (const part of body as AsyncIterable<Buffer>) {
-    length += part.byteLength;
-    if (length > ANSWER_MAX_BYTES) throw new Fault(`the answer is over ${ANSWER_MAX_BYTES} bytes`);
-    parts.push(part);
-  }
-  return Buffer.concat(parts);
-};
 
 const headersOf = (headers: Dispatcher.ResponseData["headers"]): Headers =>
   new Headers(
@@ -88,8 +79,8 @@ export const createGuardedFetch = (guard: Guard, connections: Connections): Tena
         // What the library sends are forms.
         body: body instanceof URLSearchParams ? body.toString() : null,
       });
-      const bytes = await bodyOf(answer.body);
-      const sent = bytes.length === 0 ? null : new Uint8Array(bytes);
+      const bytes = await readBounded(answer.body, ANSWER_MAX_BYTES, (why) => new Fault(why));
+      const sent = bytes.length === 0 ? null : bytes;
       return new Response(sent, { status: answer.statusCode, headers: headersOf(answer.headers) });
     } finally {
       connection.end();

@@ -2,8 +2,8 @@ import { z } from "zod";
 import type { ChatLine, Occurrence } from "./social-views.ts";
 import { chatTypes, lobbyTypes, playerTypes, ruleTypes } from "./entries.ts";
 import { adventureTypes, leaderboardTypes, questTypes, reportTypes } from "./entries-of-play.ts";
-import type { EntryChange, Json, PlayerRef } from "./events.ts";
-import { CauseShape, Data, PLAYER, Text } from "./shapes.ts";
+import { CauseShape, type EntryChange, type Json, type PlayerRef } from "./events.ts";
+import { Data, PLAYER, Text } from "./shapes.ts";
 
 /** A type of events: what is emitted, sent to webhooks and documented. */
 export type Entry = {

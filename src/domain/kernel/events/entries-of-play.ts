@@ -1,5 +1,6 @@
 import { z } from "zod";
-import { CauseShape, Data, Id, PLAYER, Text, Time } from "./shapes.ts";
+import { CauseShape } from "./events.ts";
+import { Data, Id, PLAYER, Text, Time } from "./shapes.ts";
 
 const subject = { ...PLAYER, adventureKey: Text };
 

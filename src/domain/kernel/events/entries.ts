@@ -1,56 +1,18 @@
 import { z } from "zod";
+import { CauseShape } from "./events.ts";
+import { Boost, Data, Id, Lives, MergeSummaryShape, Player, PLAYER, Text, Time } from "./shapes.ts";
 import {
-  Boost,
-  CauseShape,
-  Data,
-  Id,
-  Lives,
-  MergeSummaryShape,
-  Player,
-  PLAYER,
-  Text,
-  Time,
-} from "./shapes.ts";
-import {
-  type ChatMessage,
+  LOBBY_CLOSE_REASONS,
   LOBBY_STATUSES,
   LOBBY_VISIBILITIES,
-  type LobbyMember,
-  type LobbyResult,
-  MEMBER_STATUSES,
-  OUTCOMES,
+  MEMBER,
+  MESSAGE,
+  RESULT,
   SANCTION_KINDS,
 } from "./social-views.ts";
 
-const Member: z.ZodType<LobbyMember> = z.object({
-  ...PLAYER,
-  displayName: Text.nullable(),
-  status: z.enum(MEMBER_STATUSES),
-  isHost: z.boolean(),
-  role: z.enum(["PLAYER", "SPECTATOR"]),
-  team: z.int().nullable(),
-  slot: z.int().nullable(),
-  data: Data,
-  joinedAt: Time,
-});
-const Result = z.object({
-  ...PLAYER,
-  team: z.int().nullable(),
-  rank: z.int().nullable(),
-  outcome: z.enum(OUTCOMES),
-  score: z.number().nullable(),
-  stats: Data.optional(),
-}) as z.ZodType<LobbyResult>;
+const Result = z.object(RESULT);
 const OLD_STATUSES = LOBBY_STATUSES.filter((status) => status !== "CLOSED");
-const CLOSE_REASONS = [
-  "COMPLETED",
-  "HOST_CLOSED",
-  "HOST_LEFT",
-  "EMPTY",
-  "EXPIRED",
-  "ABORTED",
-  "ADMIN",
-] as const;
 
 const games = {
   "lobby.created": {
@@ -113,7 +75,7 @@ const games = {
       matchId: Id.nullable(),
       mode: Text,
       previousStatus: z.enum(OLD_STATUSES),
-      closeReason: z.enum(CLOSE_REASONS),
+      closeReason: z.enum(LOBBY_CLOSE_REASONS),
       startedAt: Time.nullable(),
       endedAt: Time,
       durationSeconds: z.number().nullable(),
@@ -128,7 +90,7 @@ export const lobbyTypes = {
   ...games,
   "lobby.member_joined": {
     occurs: "a player joined a lobby",
-    data: z.object({ lobbyId: Id, member: Member, memberCount: z.int() }),
+    data: z.object({ lobbyId: Id, member: z.object(MEMBER), memberCount: z.int() }),
   },
   "lobby.member_left": {
     occurs: "a player left a lobby, or was sent away",
@@ -146,26 +108,11 @@ export const lobbyTypes = {
   },
 };
 
-const Message = z.object({
-  id: Id,
-  channelId: Id,
-  seq: z.int(),
-  sender: z
-    .object({ ...PLAYER, displayName: Text.nullable(), role: z.enum(["OWNER", "MODERATOR", "MEMBER"]) })
-    .nullable(),
-  type: z.enum(["TEXT", "SYSTEM"]),
-  content: Text,
-  mentions: z.array(Id),
-  replyTo: z.int().nullable(),
-  reactions: z.array(z.object({ emoji: Text, count: z.int(), mine: z.boolean() })),
-  moderation: z.enum(["VISIBLE", "MASKED", "HELD", "REMOVED"]),
-  editedAt: Time.nullable(),
-  deletedAt: Time.nullable(),
-  createdAt: Time,
-}) as z.ZodType<ChatMessage>;
-
 export const chatTypes = {
-  "chat.message_sent": { occurs: "a message was sent to a channel that every player reads", data: Message },
+  "chat.message_sent": {
+    occurs: "a message was sent to a channel that every player reads",
+    data: z.object(MESSAGE),
+  },
   "chat.message_reported": {
     occurs: "a player reported a message",
     data: z.object({

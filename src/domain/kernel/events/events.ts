@@ -1,3 +1,5 @@
+import { z } from "zod";
+
 /** How the state of two players is combined; see docs and `mergePlayers`. */
 export type MergeStrategy = {
   xp: "SUM" | "MAX" | "KEEP_TARGET";
@@ -33,20 +35,23 @@ export const CAUSE_KINDS = [
 ] as const;
 
 /** The cause of a change. Part of ledger entries, domain events and live messages. */
-export type Cause = {
-  kind: (typeof CAUSE_KINDS)[number];
-  eventId?: string;
-  rootEventId?: string;
-  ruleId?: string;
-  ruleKey?: string;
-  ruleVersion?: number;
-  actionId?: string;
-  /** Key of the badge, streak, quest, adventure or reward. */
-  refKey?: string;
-  refId?: string;
-  actor?: string;
-  note?: string;
-};
+export const CauseShape = z
+  .object({
+    kind: z.enum(CAUSE_KINDS),
+    eventId: z.uuid().exactOptional(),
+    rootEventId: z.uuid().exactOptional(),
+    ruleId: z.uuid().exactOptional(),
+    ruleKey: z.string().exactOptional(),
+    ruleVersion: z.int().exactOptional(),
+    actionId: z.string().exactOptional(),
+    /** Key of the badge, streak, quest, adventure or reward. */
+    refKey: z.string().exactOptional(),
+    refId: z.string().exactOptional(),
+    actor: z.string().exactOptional(),
+    note: z.string().exactOptional(),
+  })
+  .meta({ description: "Why it happened" });
+export type Cause = z.output<typeof CauseShape>;
 
 /** What is asked of causes: a kind, a rule, or both; nothing where both are undefined. */
 export type CauseAsked = { cause?: Cause["kind"] | undefined; ruleId?: string | undefined };

@@ -1,5 +1,4 @@
 import { z } from "zod";
-import { type Cause, CAUSE_KINDS } from "./events.ts";
 
 /** Schemas shared by events of several types. */
 export const Id = z.uuid();
@@ -10,22 +9,6 @@ export const PLAYER = { playerId: Id, externalUserId: Text };
 export const Player = z.object(PLAYER);
 /** Who a player is, in lists of something else. */
 export const Person = Player.extend({ displayName: Text.nullable() });
-
-export const CauseShape: z.ZodType<Cause> = z
-  .object({
-    kind: z.enum(CAUSE_KINDS),
-    eventId: Id.optional(),
-    rootEventId: Id.optional(),
-    ruleId: Id.optional(),
-    ruleKey: Text.optional(),
-    ruleVersion: z.int().optional(),
-    actionId: Text.optional(),
-    refKey: Text.optional(),
-    refId: Text.optional(),
-    actor: Text.optional(),
-    note: Text.optional(),
-  })
-  .meta({ description: "Why it happened" }) as z.ZodType<Cause>;
 
 export const Lives = z.object({
   current: z.int(),

@@ -1,4 +1,6 @@
-import type { Json, PlayerRef } from "./events.ts";
+import { z } from "zod";
+import type { Json } from "./events.ts";
+import { Data, Id, Person, PLAYER, Text, Time } from "./shapes.ts";
 
 export const LOBBY_STATUSES = ["OPEN", "STARTING", "IN_GAME", "CLOSED"] as const;
 export type LobbyStatus = (typeof LOBBY_STATUSES)[number];
@@ -17,81 +19,93 @@ export type LobbyCloseReason = (typeof LOBBY_CLOSE_REASONS)[number];
 export const MEMBER_STATUSES = ["JOINED", "READY", "DISCONNECTED", "LEFT", "KICKED"] as const;
 export type MemberStatus = (typeof MEMBER_STATUSES)[number];
 export const OUTCOMES = ["WIN", "LOSS", "DRAW", "NO_CONTEST"] as const;
-type Outcome = (typeof OUTCOMES)[number];
 
-export type LobbyTeams = {
-  count: number;
-  size: number;
-  assignment: "MANUAL" | "BALANCED" | "RANDOM";
-  /** A numeric attribute of players, for BALANCED. */
-  balanceBy?: string | undefined;
-};
+const Team = z.int().nullable().meta({ description: "From 1" });
 
-export type LobbySettings = {
-  countdownSeconds: number;
-  readyPolicy: "ALL" | "MAJORITY" | "HOST";
-  autoStart: boolean;
-  allowLateJoin: boolean;
-  allowSpectators: boolean;
-  allowRematch: boolean;
-  hostMigration: "OLDEST" | "RANDOM" | "CLOSE";
-  graceSeconds: number;
-  inGameGraceSeconds: number;
-  maxGameSeconds: number;
-  idleSeconds: number;
-  endAuthority: "SERVER" | "HOST";
-  teams?: LobbyTeams | undefined;
-};
+const Settings = z.object({
+  countdownSeconds: z.int(),
+  readyPolicy: z.enum(["ALL", "MAJORITY", "HOST"]),
+  autoStart: z.boolean(),
+  allowLateJoin: z.boolean(),
+  allowSpectators: z.boolean(),
+  allowRematch: z.boolean(),
+  hostMigration: z.enum(["OLDEST", "RANDOM", "CLOSE"]),
+  graceSeconds: z.int(),
+  inGameGraceSeconds: z.int(),
+  maxGameSeconds: z.int(),
+  idleSeconds: z.int(),
+  endAuthority: z.enum(["SERVER", "HOST"]),
+  teams: z
+    .object({
+      count: z.int(),
+      size: z.int(),
+      assignment: z.enum(["MANUAL", "BALANCED", "RANDOM"]),
+      balanceBy: z.string().optional(),
+    })
+    .optional(),
+});
 
-export type LobbyMember = PlayerRef & {
-  displayName: string | null;
-  status: MemberStatus;
-  isHost: boolean;
-  role: "PLAYER" | "SPECTATOR";
-  team: number | null;
-  slot: number | null;
-  data: Json;
-  joinedAt: string;
+/** Fields of a member of a lobby. */
+export const MEMBER = {
+  ...Person.shape,
+  status: z.enum(MEMBER_STATUSES),
+  isHost: z.boolean(),
+  role: z.enum(["PLAYER", "SPECTATOR"]),
+  team: z.int().nullable(),
+  slot: z.int().nullable(),
+  data: Data,
+  joinedAt: Time,
 };
+const SLOT = { description: "From 1, in the team if there are teams" };
+const Member = z.object({ ...MEMBER, team: Team, slot: MEMBER.slot.meta(SLOT) }).meta({ id: "LobbyMember" });
 
-export type LobbyResult = PlayerRef & {
-  team: number | null;
-  rank: number | null;
-  outcome: Outcome;
-  score: number | null;
-  stats?: Json;
+/** Fields of a player's result of a game. */
+export const RESULT = {
+  ...PLAYER,
+  team: z.int().nullable(),
+  rank: z.int().nullable(),
+  outcome: z.enum(OUTCOMES),
+  score: z.number().nullable(),
+  stats: Data.optional(),
 };
+const Result = z.object({ ...RESULT, team: Team }).meta({ id: "LobbyResult" });
 
 /** A lobby as its members and the API see it. `members` are the active ones, by `joinedAt`. */
-export type LobbyView = {
-  id: string;
-  code: string;
-  name: string;
-  mode: string;
-  visibility: LobbyVisibility;
-  hasPasscode: boolean;
-  status: LobbyStatus;
-  hostPlayerId: string | null;
-  minPlayers: number;
-  maxPlayers: number;
-  memberCount: number;
-  settings: LobbySettings;
-  metadata: Json;
-  /** Only for members and servers; absent in lists and for others. */
-  privateData?: Json;
-  version: number;
-  channelId: string | null;
-  matchId: string | null;
-  startsAt: string | null;
-  startedAt: string | null;
-  endedAt: string | null;
-  closeReason: LobbyCloseReason | null;
-  results: LobbyResult[] | null;
-  members: LobbyMember[];
-  expiresAt: string;
-  createdAt: string;
-  updatedAt: string;
-};
+export const LobbyView = z
+  .object({
+    id: z.uuid(),
+    code: z.string().meta({ example: "K7QXM2" }),
+    name: z.string(),
+    mode: z.string(),
+    visibility: z.enum(LOBBY_VISIBILITIES),
+    hasPasscode: z.boolean(),
+    status: z.enum(LOBBY_STATUSES),
+    hostPlayerId: z.uuid().nullable(),
+    minPlayers: z.int(),
+    maxPlayers: z.int(),
+    memberCount: z.int().meta({ description: "Members with a seat; spectators have none" }),
+    settings: Settings,
+    metadata: Data,
+    privateData: Data.optional().meta({ description: "For members and servers; never in lists" }),
+    version: z.int(),
+    channelId: z.uuid().nullable(),
+    matchId: z.uuid().nullable(),
+    startsAt: z.iso.datetime().nullable(),
+    startedAt: z.iso.datetime().nullable(),
+    endedAt: z.iso.datetime().nullable(),
+    closeReason: z.enum(LOBBY_CLOSE_REASONS).nullable(),
+    results: z.array(Result).nullable().meta({ description: "Of the last game" }),
+    members: z.array(Member).meta({ description: "Members of the lobby, by joinedAt" }),
+    expiresAt: z.iso.datetime(),
+    createdAt: z.iso.datetime(),
+    updatedAt: z.iso.datetime(),
+  })
+  .meta({ id: "Lobby" });
+export type LobbyView = z.output<typeof LobbyView>;
+export type LobbyMember = LobbyView["members"][number];
+export type LobbyResult = NonNullable<LobbyView["results"]>[number];
+export type LobbySettings = LobbyView["settings"];
+export type LobbyTeams = NonNullable<LobbySettings["teams"]>;
 
 /** An occurrence in a lobby at its version, sent to its observers as a message of the room. */
 export type Occurrence = { name: LobbyOccurrence; data: Json };
@@ -154,59 +168,96 @@ export const REPORT_REASONS = [
 ] as const;
 export type ReportReason = (typeof REPORT_REASONS)[number];
 
-/** Settings of one channel; 0 disables a limit. */
-export type ChannelSettings = {
-  slowModeSeconds: number;
-  maxLength: number;
-  links: "ALLOW" | "ALLOW_LIST" | "BLOCK";
-  allowedDomains: string[];
-  profanity: "OFF" | "MASK" | "BLOCK" | "HOLD";
-  reactions: boolean;
-  mentions: "ALL" | "NO_EVERYONE" | "OFF";
-  readOnly: boolean;
-  minLevelToPost: number;
-  minAccountAgeSeconds: number;
-  retentionDays: number;
-  editWindowSeconds: number;
-  /** Messages of one player per 5 seconds, and per minute. */
-  burstMessages: number;
-  minuteMessages: number;
-};
+/** Maximum code points of a message, whatever a channel's `maxLength` is. */
+export const CONTENT_MAX = 2_000;
+const DOMAINS_MAX = 100;
+const DOMAIN_MAX = 253;
+const DAY_SECONDS = 86_400;
 
-export type ChatMessage = {
-  id: string;
-  channelId: string;
-  seq: number;
-  sender: (PlayerRef & { displayName: string | null; role: ChatRole }) | null;
-  type: "TEXT" | "SYSTEM";
-  /** Empty where the message was deleted, removed or is held for others. */
-  content: string;
-  mentions: string[];
-  replyTo: number | null;
-  /** `mine` refers to the reading player. */
-  reactions: { emoji: string; count: number; mine: boolean }[];
-  moderation: Moderation;
-  editedAt: string | null;
-  deletedAt: string | null;
-  createdAt: string;
-  /** Only for the sender. */
-  clientMsgId?: string;
-};
+const count = (max: number) => z.int().min(0).max(max);
 
-export type ChatChannel = {
-  id: string;
-  kind: ChannelKind;
-  key: string | null;
-  name: string | null;
-  status: ChannelStatus;
-  settings: ChannelSettings;
-  lobbyId: string | null;
-  lastSeq: number;
-  /** Of the reading player. */
-  unread?: number;
-  lastMessage?: ChatMessage | null;
-  createdAt: string;
+/** Explicit settings of a channel; absent ones have the default of the channel's kind. */
+export const GivenSettings = z
+  .strictObject({
+    slowModeSeconds: count(3_600).meta({ description: "Between two messages of a player; 0 is off" }),
+    maxLength: z.int().min(1).max(CONTENT_MAX).meta({ description: "Code points of a message" }),
+    links: z.enum(["ALLOW", "ALLOW_LIST", "BLOCK"]),
+    allowedDomains: z.array(z.string().min(1).max(DOMAIN_MAX)).max(DOMAINS_MAX),
+    profanity: z.enum(["OFF", "MASK", "BLOCK", "HOLD"]),
+    reactions: z.boolean(),
+    mentions: z.enum(["ALL", "NO_EVERYONE", "OFF"]),
+    readOnly: z.boolean().meta({ description: "Moderators and servers only may speak" }),
+    minLevelToPost: count(1_000_000),
+    minAccountAgeSeconds: count(365 * DAY_SECONDS),
+    retentionDays: z.int().min(1).max(3_650),
+    editWindowSeconds: count(30 * DAY_SECONDS),
+    burstMessages: count(1_000).meta({ description: "Messages of a player in 5 seconds; 0 is off" }),
+    minuteMessages: count(10_000).meta({ description: "Messages of a player in a minute; 0 is off" }),
+  })
+  .partial();
+export type GivenSettings = z.output<typeof GivenSettings>;
+/** All settings of one channel. */
+const ChannelSettings = GivenSettings.required();
+export type ChannelSettings = z.output<typeof ChannelSettings>;
+
+export const ChatSender = Person.extend({ role: z.enum(CHAT_ROLES) });
+
+export const ReactionList = z.array(
+  z.object({
+    emoji: z.string(),
+    count: z.int(),
+    mine: z.boolean().meta({ description: "Role of the reader" }),
+  }),
+);
+
+/** Fields of a message. */
+export const MESSAGE = {
+  id: Id,
+  channelId: Id,
+  seq: z.int(),
+  sender: ChatSender.nullable(),
+  type: z.enum(["TEXT", "SYSTEM"]),
+  content: Text,
+  mentions: z.array(Id),
+  replyTo: z.int().nullable(),
+  reactions: z.array(z.object({ emoji: Text, count: z.int(), mine: z.boolean() })),
+  moderation: z.enum(MODERATIONS),
+  editedAt: Time.nullable(),
+  deletedAt: Time.nullable(),
+  createdAt: Time,
 };
+/** A message as its reader sees it. */
+export const ChatMessage = z
+  .object({
+    ...MESSAGE,
+    seq: MESSAGE.seq.meta({ description: "1, 2, 3, ... in the channel, without gaps" }),
+    sender: MESSAGE.sender.meta({
+      description: "null: sent by the server, or by a player who was erased",
+    }),
+    content: Text.meta({ description: "Empty where it was deleted, or waits for a moderator" }),
+    reactions: ReactionList,
+    clientMsgId: Text.optional().meta({ description: "For the sender only" }),
+  })
+  .meta({ id: "ChatMessage" });
+export type ChatMessage = z.output<typeof ChatMessage>;
+
+/** A channel as its reader sees it. */
+export const ChatChannel = z
+  .object({
+    id: z.uuid(),
+    kind: z.enum(CHANNEL_KINDS),
+    key: z.string().nullable(),
+    name: z.string().nullable(),
+    status: z.enum(CHANNEL_STATUSES),
+    settings: ChannelSettings,
+    lobbyId: z.uuid().nullable(),
+    lastSeq: z.int(),
+    unread: z.int().optional().meta({ description: "Of the reading player" }),
+    lastMessage: ChatMessage.nullable().optional(),
+    createdAt: z.iso.datetime(),
+  })
+  .meta({ id: "ChatChannel" });
+export type ChatChannel = z.output<typeof ChatChannel>;
 
 /**
  * The originator of a chat command. SERVER is a key without `playerId` (with `chat:moderate` it moderates,

@@ -7,6 +7,7 @@ import {
   type ChatActor,
   type ChatChannel,
   type ChatRole,
+  type GivenSettings,
   type Notify,
 } from "../../kernel/events/social-views.ts";
 import { idFor, isId, newId } from "../../kernel/ids.ts";
@@ -14,7 +15,7 @@ import { type Read, readWithin, statementOf } from "../../kernel/read.ts";
 import type { Work } from "../../kernel/work.ts";
 import type { PlayerStatus } from "../../players/player.ts";
 import { isInForce } from "./moderation/moderate.ts";
-import { type GivenSettings, settingsFor } from "./settings.ts";
+import { settingsFor } from "./settings.ts";
 
 export type ChannelRef = { projectId: string; channelId: string };
 

@@ -1,10 +1,11 @@
 import { sql } from "kysely";
 import { conflict, forbidden, invalid, notFound } from "../../kernel/errors.ts";
-import type {
-  ChannelSettings,
-  ChannelStatus,
-  ChatActor,
-  ChatChannel,
+import {
+  type ChannelSettings,
+  type ChannelStatus,
+  type ChatActor,
+  type ChatChannel,
+  type GivenSettings,
 } from "../../kernel/events/social-views.ts";
 import { isId } from "../../kernel/ids.ts";
 import { definedOf } from "../../kernel/json.ts";
@@ -26,7 +27,7 @@ import {
   showChannel,
 } from "./channel-row.ts";
 import { auditChat, publishToReaders } from "./message-view.ts";
-import { type GivenSettings, settingsFor } from "./settings.ts";
+import { settingsFor } from "./settings.ts";
 
 /** Maximum number of a project's channels, without those of lobbies. */
 export const CHANNELS_MAX = 100_000;

@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import { z } from "zod";
 import { conflict, forbidden, invalid, notFound } from "../../kernel/errors.ts";
-import type { ChatActor, ChatMessage } from "../../kernel/events/social-views.ts";
+import { type ChatActor, type ChatMessage, CONTENT_MAX } from "../../kernel/events/social-views.ts";
 import type { Work } from "../../kernel/work.ts";
 import {
   type Admission,
@@ -27,7 +27,6 @@ import {
 } from "./message-view.ts";
 import { MENTIONS_MAX } from "./moderation/filters.ts";
 import { findSanctions } from "./moderation/moderate.ts";
-import { CONTENT_MAX } from "./settings.ts";
 
 const CLIENT_MSG_ID_MAX = 64;
 

@@ -1,6 +1,12 @@
 import { type RawBuilder, sql } from "kysely";
 import { conflict, type DomainError, forbidden, invalid, notFound } from "../../kernel/errors.ts";
-import type { ChannelSettings, ChatActor, ChatRole, Notify } from "../../kernel/events/social-views.ts";
+import {
+  type ChannelSettings,
+  type ChatActor,
+  type ChatRole,
+  CONTENT_MAX,
+  type Notify,
+} from "../../kernel/events/social-views.ts";
 import { isAwaited } from "../../kernel/events/event-types.ts";
 import { kept, unansweredKept } from "../../kernel/statements.ts";
 import type { Work } from "../../kernel/work.ts";
@@ -26,7 +32,6 @@ import {
   screenText,
   type Verdict,
 } from "./moderation/moderate.ts";
-import { CONTENT_MAX } from "./settings.ts";
 
 /** A player who sends. */
 export type ContextSender = {
