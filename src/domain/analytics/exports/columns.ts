@@ -178,10 +178,13 @@ export type ReportQuestion<Q> = {
   /** Rows with a later id do not exist: they came afterwards. Undefined: those of the snapshot do. */
   uptoId?: string | undefined;
   /** What `find` of the report has found. */
-  found?: RawBuilder<unknown> | undefined;
+  found?: Found | undefined;
   /** A part of the report's span alone. */
   stretch?: Stretch | undefined;
 };
+
+/** Queries of players: those who are listed, and the segments of all. */
+export type Found = { listed: RawBuilder<unknown> | undefined; segments: RawBuilder<unknown> | undefined };
 
 /** A column that a statement selects. `select`: gives ms for a time, text for JSON, float8 for a number. */
 type SelectedColumn = ReportColumn & { select: RawBuilder<unknown> };
@@ -196,8 +199,12 @@ export type RowReport<Q> = {
   table: "tracked_events" | "players";
   columns: readonly SelectedColumn[];
   keys: readonly RowKey[];
-  /** Finds what rows are selected by, where that takes more than a query. */
-  find?(work: Work, asked: Asked, query: Q): Promise<RawBuilder<unknown> | undefined>;
+  /** Finds what takes more than a query. @param names of the columns that are read */
+  find?(
+    work: Work,
+    question: Pick<ReportQuestion<Q>, "asked" | "query">,
+    names: ReadonlySet<string>,
+  ): Promise<Found>;
   /** Of rows that are ordered by their time first: within which times they are. */
   span?(question: ReportQuestion<Q>): Stretch;
   /** Returns `from … where …`. @param names of the columns that are read */
