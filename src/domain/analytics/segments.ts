@@ -1,9 +1,11 @@
 import { type RawBuilder, sql } from "kysely";
-import { eachActivePlayer } from "./active-players.ts";
+import { type ActiveBy, eachActivePlayer } from "./active-players.ts";
 import type { Asked } from "./ask.ts";
 import { rounded } from "./comparison.ts";
 import { countAtMost } from "./events.ts";
 import { dateOfDay, dayBuckets, dayStart, type Frame, localDay } from "./range.ts";
+import { daysUntil } from "./rollups/closed-days.ts";
+import { countDays, countPlayers, type Days } from "./rollups/day-sums.ts";
 import { FoundPlayers, type Who } from "./rollups/rolled.ts";
 import type { Work } from "../kernel/work.ts";
 import { notFound } from "../kernel/errors.ts";
@@ -110,22 +112,36 @@ const xpBands = (amounts: readonly number[]): ((xp: number) => string) => {
   };
 };
 
-/** Takes each player with an event before `untilMs`, by when he was active. */
+type Places = ActiveBy & { ats: readonly At[] };
+
+/** Takes each player with an event before a moment, by when he was active until then: `at` is its place. */
 const eachPlace = (
   work: Work,
   frame: Frame,
-  { lastDay, untilMs }: At,
-  take: (place: Place) => void,
+  { ats, types, filters }: Places,
+  take: (place: Place, at: number) => void,
 ): Promise<void> => {
+  const lastDays = ats.map(({ lastDay }) => lastDay);
+  const firstDay = Math.min(...lastDays) - KNOWN_DAYS + 1;
   // The last day is the one that is going on: it makes a player active, but is no day that counts.
-  const firstDay = lastDay - KNOWN_DAYS + 1;
-  const cutsMs = dayBuckets(frame, firstDay, lastDay + 1).startsMs;
-  const newMs = dayStart(frame, lastDay - WEEK_DAYS + 1);
-  const question = { cutsMs, untilMs, areCounted: false };
+  const { startsMs } = dayBuckets(frame, firstDay, Math.max(...lastDays) + 1);
+  // A moment divides its day.
+  const cutsMs = [...new Set([...startsMs, ...ats.map(({ untilMs }) => untilMs)])].toSorted((a, b) => a - b);
+  const dayOf = cutsMs.map((ms) => firstDay + countAtMost(startsMs, ms) - 1);
+  const newMs = lastDays.map((lastDay) => dayStart(frame, lastDay - WEEK_DAYS + 1));
+  const untilMs = Math.max(...ats.map((at) => at.untilMs));
+  const question = { cutsMs, untilMs, types, filters, isOfThese: true, areCounted: false };
   return eachActivePlayer(work, frame, question, ({ who, firstMs, size, stretches }) => {
-    const days = Array.from(stretches.subarray(0, size), (stretch) => firstDay + stretch);
-    const lifecycle = lifecycleOf(lastDay, firstMs >= newMs, days);
-    take({ who, xp: 0, level: 0, keys: { lifecycle, engagement: engagementOf(lastDay, days) } });
+    for (const [i, at] of ats.entries()) {
+      if (firstMs >= at.untilMs) continue;
+      const days: number[] = [];
+      for (let n = 0; n < size && cutsMs[stretches[n]!]! < at.untilMs; n++) {
+        const day = dayOf[stretches[n]!]!;
+        if (day !== days.at(-1)) days.push(day);
+      }
+      const lifecycle = lifecycleOf(at.lastDay, firstMs >= newMs[i]!, days);
+      take({ who, xp: 0, level: 0, keys: { lifecycle, engagement: engagementOf(at.lastDay, days) } }, i);
+    }
   });
 };
 
@@ -200,10 +216,11 @@ export const findSegmentPlayers = async (
   work: Work,
   frame: Frame,
   { group, segment }: { group: SegmentGroup; segment: string },
+  by: ActiveBy,
 ): Promise<RawBuilder<unknown>> => {
   if (!SEGMENTS[group].some(({ key }) => key === segment)) throw notFound("segment");
   const places: Place[] = [];
-  await eachPlace(work, frame, nowOf(frame), (place) => {
+  await eachPlace(work, frame, { ats: [nowOf(frame)], ...by }, (place) => {
     if (!HISTORIC.has(group) || place.keys[group] === segment) places.push(place);
   });
   if (!HISTORIC.has(group)) await addStandings(work, frame.projectId, places);
@@ -218,7 +235,7 @@ export const findSegmentPlayers = async (
  */
 export const findPlaces = async (work: Work, frame: Frame): Promise<RawBuilder<unknown>> => {
   const found = new Map<string, { keys: Place["keys"]; players: FoundPlayers }>();
-  await eachPlace(work, frame, nowOf(frame), ({ who, keys }) => {
+  await eachPlace(work, frame, { ats: [nowOf(frame)] }, ({ who, keys }) => {
     const name = `${keys.lifecycle} ${keys.engagement}`;
     let one = found.get(name);
     if (!one) found.set(name, (one = { keys, players: new FoundPlayers() }));
@@ -236,37 +253,99 @@ export const findPlaces = async (work: Work, frame: Frame): Promise<RawBuilder<u
 
 type Sum = { players: number } & Standing;
 /** Players by group and segment, with the sums of their XP and levels. */
-type Count = { sums: ReadonlyMap<string, Sum>; total: number };
+type Count = { sums: Map<string, Sum>; total: number };
 
-const countPlaces = (places: readonly Place[], groups: readonly SegmentGroup[]): Count => {
-  const sums = new Map<string, Sum>();
-  for (const { keys, xp, level } of places)
-    for (const group of groups) {
-      const name = `${group}:${keys[group]!}`;
-      let sum = sums.get(name);
-      if (!sum) sums.set(name, (sum = { players: 0, xp: 0, level: 0 }));
-      sum.players++;
-      sum.xp += xp;
-      sum.level += level;
-    }
-  return { sums, total: places.length };
+const addPlace = (count: Count, groups: readonly SegmentGroup[], { keys, xp, level }: Place): void => {
+  count.total++;
+  for (const group of groups) {
+    const name = `${group}:${keys[group]!}`;
+    let sum = count.sums.get(name);
+    if (!sum) count.sums.set(name, (sum = { players: 0, xp: 0, level: 0 }));
+    sum.players++;
+    sum.xp += xp;
+    sum.level += level;
+  }
 };
 
-/** Reads how players divide into segments at `asOf`: each group has every player once. */
-export const readSegments = async (work: Work, { frame }: Asked, groups: readonly SegmentGroup[]) => {
+/** Counts lifecycles by days that are added up, of which the last one is going on. */
+const countLifecycles = (days: Days, { lastDay }: At): Count => {
+  const [week, last] = [lastDay - WEEK_DAYS + 1, lastDay + 1];
+  const activeSince = (first: number): number => countDays(days, { first, last }).active;
+  let resurrected = 0;
+  for (let day = week; day <= last; day++)
+    for (const [before, players] of days.get(day)?.gaps ?? [])
+      if (before < week && day - before >= PAUSE_DAYS) resurrected += players;
+  const { active, fresh } = countDays(days, { first: week, last });
+  const [fortnight, month] = [activeSince(lastDay - 13), activeSince(lastDay - 29)];
+  const total = countPlayers(days, last);
+  const players = {
+    new: fresh,
+    active: active - fresh - resurrected,
+    resurrected,
+    at_risk: fortnight - active,
+    dormant: month - fortnight,
+    churned: total - month,
+  };
+  const sums = Object.entries(players).map(
+    ([key, count]) => [`lifecycle:${key}`, { players: count, xp: 0, level: 0 }] as const,
+  );
+  return { sums: new Map(sums), total };
+};
+
+/** What is asked of segments. `averages`: of XP and levels, too. */
+export type SegmentsQuestion = ActiveBy & { groups: readonly SegmentGroup[]; averages: boolean };
+
+/** Counts by days that are added up; undefined where those do not know. */
+const countByDays = async (
+  work: Work,
+  frame: Frame,
+  { groups, averages, types, filters = [] }: SegmentsQuestion,
+  ats: readonly At[],
+): Promise<Count[] | undefined> => {
+  if (averages || types || filters.length > 0 || groups.some((group) => group !== "lifecycle"))
+    return undefined;
+  const counts: Count[] = [];
+  for (const at of ats) {
+    const days = await daysUntil(work, frame, at.untilMs);
+    if (!days) return undefined;
+    counts.push(countLifecycles(days, at));
+  }
+  return counts;
+};
+
+/** Counts by what is known of each player. */
+const countByPlayers = async (
+  work: Work,
+  frame: Frame,
+  { groups, averages, ...by }: SegmentsQuestion,
+  ats: readonly At[],
+): Promise<Count[]> => {
+  const historic = groups.filter((group) => HISTORIC.has(group));
+  const counts = ats.map((): Count => ({ sums: new Map(), total: 0 }));
+  const places: Place[] = [];
+  const needsStandings = averages || historic.length < groups.length;
+  await eachPlace(work, frame, { ats, ...by }, (place, at) => {
+    if (at === 0 && needsStandings) places.push(place);
+    else addPlace(counts[at]!, historic, place);
+  });
+  if (needsStandings) await addStandings(work, frame.projectId, places);
+  for (const place of places) addPlace(counts[0]!, groups, place);
+  return counts;
+};
+
+/**
+ * Reads how players divide into segments at `asOf`: each group has every player once. Of events of some types
+ * or properties, players are those with such an event.
+ */
+export const readSegments = async (work: Work, { frame }: Asked, question: SegmentsQuestion) => {
+  const { groups, averages } = question;
   const at = nowOf(frame);
   const { lastDay } = at;
-  const read = async (when: At): Promise<Place[]> => {
-    const places: Place[] = [];
-    await eachPlace(work, frame, when, (place) => void places.push(place));
-    return places;
-  };
-  const places = await read(at);
-  await addStandings(work, frame.projectId, places);
-  const now = countPlaces(places, groups);
-  const historic = groups.filter((group) => HISTORIC.has(group));
   const then = { lastDay: lastDay - 7, untilMs: Math.min(frame.asOfMs, weekBefore(frame)) };
-  const before = historic.length === 0 ? undefined : countPlaces(await read(then), historic);
+  const ats = groups.some((group) => HISTORIC.has(group)) ? [at, then] : [at];
+  const counts =
+    (await countByDays(work, frame, question, ats)) ?? (await countByPlayers(work, frame, question, ats));
+  const [now, before] = counts as [Count, Count | undefined];
   return {
     lastDay: dateOfDay(lastDay),
     total: now.total,
@@ -277,6 +356,7 @@ export const readSegments = async (work: Work, { frame }: Asked, groups: readonl
         label,
         definition: definition(lastDay),
         ...sizesOf(`${group}:${key}`, now, HISTORIC.has(group) ? before : undefined),
+        ...(averages ? {} : { avgXp: null, avgLevel: null }),
       })),
     })),
   };

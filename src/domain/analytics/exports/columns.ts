@@ -12,7 +12,7 @@ import {
 import type { Stretch } from "./stretches.ts";
 import { type FunnelQuestion, readFunnel } from "../funnels.ts";
 import { readRetention, type RetentionQuestion } from "../retention.ts";
-import { readSegments, SEGMENT_GROUPS, type SegmentGroup } from "../segments.ts";
+import { readSegments, SEGMENT_GROUPS, type SegmentGroup, type SegmentsQuestion } from "../segments.ts";
 import { readBreakdown, readFilters, readMetrics } from "../trend-query.ts";
 import {
   type MetricView,
@@ -307,7 +307,17 @@ export const trendReport = computed({
   rows: ({ series }) => trendRows(series),
 });
 
-type SegmentParameters = { group: SegmentGroup | "all" };
+type SegmentParameters = Readonly<Record<string, unknown>> & {
+  group: SegmentGroup | "all";
+  averages?: boolean | undefined;
+};
+
+/** What is asked by the parameters of segments. @throws DomainError VALIDATION_ERROR for filters that are none */
+export const asSegmentsQuestion = (query: SegmentParameters): SegmentsQuestion => ({
+  groups: query.group === "all" ? SEGMENT_GROUPS : [query.group],
+  averages: query.averages ?? true,
+  ...readFilters(query),
+});
 
 export const segmentReport = computed({
   columns: [
@@ -317,8 +327,9 @@ export const segmentReport = computed({
     text("definition"),
     ...["players", "share", "previousPlayers", "change", "avgXp", "avgLevel"].map(number),
   ],
-  read: (work: Work, asked: Asked, { group }: SegmentParameters) =>
-    readSegments(work, asked, group === "all" ? SEGMENT_GROUPS : [group]),
+  check: (_asked: Asked, query: SegmentParameters) => void asSegmentsQuestion(query),
+  read: (work: Work, asked: Asked, query: SegmentParameters) =>
+    readSegments(work, asked, asSegmentsQuestion(query)),
   rows: ({ groups }) =>
     groups.flatMap(({ key: name, segments }) =>
       segments.map(({ key: segment, ...rest }) => ({ group: name, segment, ...rest })),
