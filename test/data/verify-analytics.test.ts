@@ -4,7 +4,13 @@ import { startApp, type TestApp } from "../support/app/app.ts";
 import { type Asker, type Past, anAsker, daysIn, rollUpAll } from "../support/analytics/histories.ts";
 import { type AskedOracle, openOracle, type Oracle } from "../support/analytics/oracle.ts";
 import { cohortsBy, retentionBy } from "../support/analytics/oracle-cohorts.ts";
-import { type OracleTrend, overviewBy, segmentsBy, trendBy } from "../support/analytics/oracle-counts.ts";
+import {
+  type OracleFilters,
+  type OracleTrend,
+  overviewBy,
+  segmentsBy,
+  trendBy,
+} from "../support/analytics/oracle-counts.ts";
 import { funnelBy, type OracleFunnel } from "../support/analytics/oracle-funnels.ts";
 import { exported } from "../support/data/data.ts";
 import { type Random, seeded } from "../support/seed.ts";
@@ -121,6 +127,16 @@ const checkOverview: Check = async (asker, oracle, random) => {
   assert.deepEqual(valuesOf("previous", names), before, JSON.stringify(query));
 };
 
+const someFilters = (random: Random): OracleFilters => ({
+  types: random.chance(0.3) ? random.shuffle(TYPES).slice(0, 2) : undefined,
+  teams: random.chance(0.3) ? random.shuffle(TEAMS).slice(0, 2) : undefined,
+});
+
+const filterQuery = ({ types, teams }: OracleFilters): Record<string, string> => ({
+  ...(types ? { "filter[eventType]": types.join(",") } : {}),
+  ...(teams ? { "filter[properties.team]": teams.join(",") } : {}),
+});
+
 const aTrend = (random: Random): OracleTrend => {
   const interval = random.pick(["hour", "day", "week", "month"] as const);
   // Hours of one name are added up, which players cannot be.
@@ -136,15 +152,14 @@ const aTrend = (random: Random): OracleTrend => {
     weekStart: random.pick(["monday", "sunday"] as const),
     breakdown: random.pick([undefined, "eventType", "property:team"]),
     limit: random.between(1, 6),
-    types: random.chance(0.3) ? random.shuffle(TYPES).slice(0, 2) : undefined,
-    teams: random.chance(0.3) ? random.shuffle(TEAMS).slice(0, 2) : undefined,
+    ...someFilters(random),
   };
 };
 
 const checkTrend: Check = async (asker, oracle, random) => {
   const trend = aTrend(random);
   const asked = aRange(random);
-  const { metric, interval, weekStart, breakdown, limit, types, teams } = trend;
+  const { metric, interval, weekStart, breakdown, limit } = trend;
   const query: Record<string, string> = {
     ...asked,
     metric,
@@ -152,8 +167,7 @@ const checkTrend: Check = async (asker, oracle, random) => {
     weekStart,
     limit: String(limit),
     ...(breakdown ? { breakdown } : {}),
-    ...(types ? { "filter[eventType]": types.join(",") } : {}),
-    ...(teams ? { "filter[properties.team]": teams.join(",") } : {}),
+    ...filterQuery(trend),
   };
   const { series } = await asker.ask("trends", query);
   const expected = await trendBy(oracle, asked, trend);
@@ -183,7 +197,8 @@ const checkTrend: Check = async (asker, oracle, random) => {
 
 const checkSegments: Check = async (asker, oracle, random) => {
   const { timezone, asOf } = aRange(random);
-  const { groups } = await asker.ask("segments", { timezone, asOf });
+  const filters = someFilters(random);
+  const { groups } = await asker.ask("segments", { timezone, asOf, ...filterQuery(filters) });
   type Group = { key: string; segments: { key: string; players: number }[] };
   const shown = Object.fromEntries(
     (groups as Group[])
@@ -191,7 +206,11 @@ const checkSegments: Check = async (asker, oracle, random) => {
       .flatMap(({ key, segments }) => segments.map((one) => [`${key}:${one.key}`, one.players] as const))
       .filter(([, players]) => players > 0),
   );
-  assert.deepEqual(shown, await segmentsBy(oracle, { timezone, asOf }), `${timezone} ${asOf}`);
+  assert.deepEqual(
+    shown,
+    await segmentsBy(oracle, { timezone, asOf, ...filters }),
+    JSON.stringify({ timezone, asOf, filters }),
+  );
 };
 
 const aUnit = (random: Random) => ({

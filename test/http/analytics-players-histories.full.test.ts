@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { sql } from "kysely";
+import type { ActiveBy } from "../../src/domain/analytics/active-players.ts";
 import type { Asked } from "../../src/domain/analytics/ask.ts";
 import { type CohortQuestion, readCohorts } from "../../src/domain/analytics/cohorts.ts";
 import { type FunnelQuestion, readFunnel } from "../../src/domain/analytics/funnels.ts";
@@ -113,11 +114,17 @@ const numbersOfFunnel = async (work: Work, asked: Asked, question: FunnelQuestio
   return [...ofSteps, ...ofValues];
 };
 
-const numbersOfSegments = async (work: Work, asked: Asked): Promise<Numbered[]> => {
-  const { groups } = await readSegments(work, asked, SEGMENT_GROUPS);
+const SEGMENTS: readonly ActiveBy[] = [
+  {},
+  { types: ["won", "lost"] },
+  { filters: [{ path: ["map"], values: ["ice"] }] },
+];
+
+const numbersOfSegments = async (work: Work, asked: Asked, question: ActiveBy): Promise<Numbered[]> => {
+  const { groups } = await readSegments(work, asked, { groups: SEGMENT_GROUPS, averages: true, ...question });
   return groups.flatMap(({ key: group, segments }) =>
     segments.map(({ key: segment, players }): Numbered => ({
-      list: { of: "segments", number: { group, segment } },
+      list: { of: "segments", question, number: { group, segment } },
       players,
     })),
   );
@@ -125,7 +132,8 @@ const numbersOfSegments = async (work: Work, asked: Asked): Promise<Numbered[]> 
 
 /** Returns all numbers of many questions. */
 const allNumbers = async (work: Work, asked: Asked): Promise<Numbered[]> => {
-  const found: Numbered[] = await numbersOfSegments(work, asked);
+  const found: Numbered[] = [];
+  for (const question of SEGMENTS) found.push(...(await numbersOfSegments(work, asked, question)));
   for (const question of RETENTIONS) found.push(...(await numbersOfRetention(work, asked, question)));
   for (const question of COHORTS) found.push(...(await numbersOfCohorts(work, asked, question)));
   for (const question of FUNNELS) found.push(...(await numbersOfFunnel(work, asked, question)));

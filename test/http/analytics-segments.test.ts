@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { startApp } from "../support/app/app.ts";
-import { anAsker, type Past } from "../support/analytics/histories.ts";
+import { anAsker, type Past, rollUpAll } from "../support/analytics/histories.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
 
@@ -12,6 +12,9 @@ const AS_OF = "2026-06-01T00:00:00Z";
 /** An event so many days before the last complete day. */
 const seen = (user: string, ...daysBefore: number[]): Past[] =>
   daysBefore.map((days) => [user, "seen", new Date(LAST - days * DAY_MS).toISOString()]);
+
+/** Days before the last complete one at which segments begin and end. */
+const EDGES = [0, 6, 7, 13, 14, 20, 21, 29, 30, 36, 37];
 
 type Segment = { key: string; players: number; share: number; previousPlayers: number | null };
 
@@ -52,6 +55,24 @@ describe("the segments of analytics", () => {
       dormant: 2,
       churned: 2,
     });
+  });
+
+  it("are the same by closed days, where averages are left out: at any time of a day", async () => {
+    await asker.store([
+      ...EDGES.flatMap((days) => seen(`once-${days}`, days)),
+      ...EDGES.flatMap((days) => seen(`twice-${days}`, days + 29, days)),
+      ...EDGES.flatMap((days) => seen(`back-${days}`, days + 30, days)),
+      ["today", "seen", "2026-06-01T10:00:00Z"],
+      ["once-7", "seen", "2026-06-01T10:00:00Z"],
+    ]);
+    await rollUpAll(api, asker.tenant.projectId, Date.parse(AS_OF));
+    for (const asOf of [AS_OF, "2026-06-01T09:00:00Z", "2026-06-01T18:07:07Z", "2026-06-05T00:00:00Z"]) {
+      const asked = { asOf, group: "lifecycle" };
+      const [{ segments }] = (await asker.ask("segments", asked)).groups;
+      const byDays = (await asker.ask("segments", { ...asked, averages: "false" })).groups[0].segments;
+      const withoutMeans = (segments as Segment[]).map((one) => ({ ...one, avgXp: null, avgLevel: null }));
+      assert.deepEqual(byDays, withoutMeans, asOf);
+    }
   });
 
   it("count a player of the day that is going on as active or new, but not that day", async () => {
@@ -132,6 +153,77 @@ describe("the segments of analytics", () => {
     assert.deepEqual([beyond.data, beyond.pagination.total], [[], 2]);
     assertError(await asker.tryAsk("segments/lifecycle/rich/players"), 404);
     assertError(await asker.tryAsk("segments/colour/red/players"), 400);
+  });
+
+  it("take the filters of trends, as do their lists: levels and XP stay the player's", async () => {
+    const on = (user: string, daysBefore: number, map: string): Past => [
+      user,
+      "won",
+      new Date(LAST - daysBefore * DAY_MS).toISOString(),
+      { map },
+    ];
+    await asker.store([
+      on("ada", 3, "ice"),
+      ...seen("ada", 50),
+      on("bob", 40, "ice"),
+      on("bob", 1, "fire"),
+      ...seen("cy", 0),
+    ]);
+    const ofIce = { "filter[eventType]": "won,lost", "filter[properties.map]": "ice" };
+    const { groups, total, players } = await asker.ask("segments", { asOf: AS_OF, ...ofIce });
+    assert.equal(total, 2);
+    const found = (groups as { key: string; segments: (Segment & { avgLevel: number | null })[] }[]).map(
+      ({ key: group, segments }) =>
+        segments.flatMap(({ key, players: size, avgLevel }) =>
+          size > 0 ? [[group, key, size, avgLevel]] : [],
+        ),
+    );
+    assert.deepEqual(found.slice(0, 3), [
+      [
+        ["lifecycle", "new", 1, 1],
+        ["lifecycle", "churned", 1, 1],
+      ],
+      [
+        ["engagement", "none", 1, 1],
+        ["engagement", "casual", 1, 1],
+      ],
+      [["level", "1", 2, 1]],
+    ]);
+    assert.deepEqual(players.and, ["segment"]);
+    const named = { asOf: AS_OF, ...ofIce };
+    for (const path of ["players", "segments/lifecycle/churned/players"]) {
+      const number = path === "players" ? { of: "segments", segment: "lifecycle:churned" } : {};
+      const { data } = await asker.ask(path, { ...named, ...number });
+      assert.deepEqual(
+        data.map(({ externalUserId }: { externalUserId: string }) => externalUserId),
+        ["bob"],
+        path,
+      );
+    }
+    assert.deepEqual(await read("lifecycle", { "filter[eventType]": "seen" }), {
+      new: 1,
+      active: 0,
+      resurrected: 0,
+      at_risk: 0,
+      dormant: 0,
+      churned: 1,
+    });
+    assertError(await asker.tryAsk("segments", { "filter[colour]": "red" }), 400);
+  });
+
+  it("leave averages out where nobody asks for them", async () => {
+    await asker.store([...seen("ada", 3), ...seen("bob", 9)]);
+    const { groups } = await asker.ask("segments", { asOf: AS_OF, averages: "false" });
+    for (const { segments } of groups)
+      for (const { avgXp, avgLevel } of segments) assert.deepEqual([avgXp, avgLevel], [null, null]);
+    assert.deepEqual(await read("level", { averages: "false" }), {
+      "1": 2,
+      "2-4": 0,
+      "5-9": 0,
+      "10-19": 0,
+      "20-49": 0,
+      "50+": 0,
+    });
   });
 
   it("are all empty for a project without events, and refuse groups that are none", async () => {

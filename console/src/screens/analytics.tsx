@@ -232,7 +232,7 @@ const Segments = () => {
           const bars = (found as any[]).map(({ key, label, players, count: size = 0 }) => {
             const name = label ?? words(key);
             const value = players ?? size;
-            const onClick = () => showBehind(name, { of: "segments", group, segment: key });
+            const onClick = () => showBehind(name, { of: "segments", segment: `${group}:${key}` });
             return { name, value, note: percent(value / Math.max(1, total)), onClick };
           });
           return (

@@ -1,8 +1,8 @@
 import { type RawBuilder, sql } from "kysely";
+import { type ActivePlayer, eachActivePlayer } from "./active-players.ts";
 import type { Asked } from "./ask.ts";
 import { rounded } from "./comparison.ts";
 import {
-  activeStretches,
   cohortAt,
   type Cuts,
   cutsOf,
@@ -13,14 +13,11 @@ import {
   periodsOf,
   stretchOf,
 } from "./events.ts";
-import { eachPlayerStretches } from "./packed.ts";
 import { type Breakdown, NONE, OTHER, propertyNumber, propertyText, rateOf } from "./properties.ts";
 import { type CalendarInterval, dateOfDay } from "./range.ts";
 import { type DayCell, eachCohortCell } from "./rollups/closed-days.ts";
-import { areDivisible, eachRolledPlayer } from "./rollups/players.ts";
-import { FoundPlayers, openRolled, type Who } from "./rollups/rolled.ts";
+import { FoundPlayers } from "./rollups/rolled.ts";
 import { invalid } from "../kernel/errors.ts";
-import type { Steps } from "../kernel/slices.ts";
 import type { Work } from "../kernel/work.ts";
 
 export const COHORT_METRICS = ["players", "rate", "events", "eventsPerPlayer", "xp", "sum"] as const;
@@ -240,36 +237,17 @@ const readSums = async (work: Work, parts: CohortParts): Promise<Cells> => {
   return { byCohort, bySegment };
 };
 
-/** Takes when a player was active, in which stretches how often. `who`: null where nobody asks. */
-type Judge = (stretches: ArrayLike<number>, countOf: (i: number) => number, who: Who | null) => void;
-
-/** Finds when each player was active. */
-const eachActive = async (
+/** Judges each player who came within the range. */
+const eachNewPlayer = (
   work: Work,
   { frame, cuts, question }: CohortParts,
-  isNamed: boolean,
-  judge: Judge,
+  judge: (player: ActivePlayer) => void,
 ): Promise<void> => {
-  const judgeNew: Judge = (stretches, countOf, who) => {
-    if (stretches.length > 0 && stretches[0]! < cuts.end) judge(stretches, countOf, who);
-  };
-  const rolled = await openRolled(work, frame);
   const areCounted = question.metric !== "players" && question.metric !== "rate";
-  const spans = { cutsMs: cuts.atMs, untilMs: frame.asOfMs, areCounted };
-  if (rolled && areDivisible(spans))
-    await eachRolledPlayer(work, rolled, spans, ({ who, firstMs, size, stretches, counts }) => {
-      if (firstMs >= cuts.atMs[0]!) judgeNew(stretches.subarray(0, size), (i) => counts[i]!, who);
-    });
-  else
-    await eachPlayerStretches(
-      work,
-      activeStretches(frame, cuts),
-      { leastOf: 0, isNamed },
-      function* (active, playerId): Steps<void> {
-        judgeNew(active, () => 1, playerId);
-        yield;
-      },
-    );
+  const asked = { cutsMs: cuts.atMs, untilMs: frame.asOfMs, areCounted, sinceMs: cuts.atMs[0]! };
+  return eachActivePlayer(work, frame, asked, (player) => {
+    if (player.size > 0 && player.stretches[0]! < cuts.end) judge(player);
+  });
 };
 
 /** Reads cells of players and events, of which it is enough to know who was active when. */
@@ -288,12 +266,12 @@ const readActivity = async (work: Work, parts: CohortParts): Promise<Cells> => {
   // Who is gone for good is known of players alone.
   if (!question.isCumulative && (await eachCohortCell(work, parts, parts.periods, addCell)))
     return { byCohort, bySegment: new Map() };
-  await eachActive(work, parts, false, (stretches, countOf) => {
+  await eachNewPlayer(work, parts, ({ size, stretches, counts }) => {
     const cohort = cuts.periods[stretches[0]!]!;
     let last: CohortCell | undefined;
-    for (let i = 0; i < stretches.length; i++) {
+    for (let i = 0; i < size; i++) {
       const cell = byCohort[cohort]![Math.min(cuts.periods[stretches[i]!]! - cohort, columns - 1)]!;
-      cell.events += countOf(i);
+      cell.events += counts[i]!;
       if (cell !== last) cell.players++;
       last = cell;
     }
@@ -396,11 +374,11 @@ export const findCohortPlayers = async (
       select distinct player_id from cells where ${row} and ${column} and events > 0`;
   }
   const players = new FoundPlayers();
-  await eachActive(work, parts, true, (stretches, _, who) => {
+  await eachNewPlayer(work, parts, ({ who, size, stretches }) => {
     const periodOf = (i: number): number => parts.cuts.periods[stretches[i]!]!;
     if (periodOf(0) !== wanted) return;
-    for (let i = stretches.length - 1; i >= 0 && periodOf(i) - wanted >= k; i--)
-      if (isLater || periodOf(i) - wanted === k) return players.add(who!);
+    for (let i = size - 1; i >= 0 && periodOf(i) - wanted >= k; i--)
+      if (isLater || periodOf(i) - wanted === k) return players.add(who);
   });
   return players.query(asked.frame);
 };

@@ -372,13 +372,6 @@ export const cutsOf = ({ asOfMs }: Frame, { startMs, endMs }: Range, periods: Pe
 export const stretchOf = ({ atMs }: Cuts, at: RawBuilder<unknown>): RawBuilder<unknown> =>
   bucketOf({ startsMs: atMs, endMs: Infinity }, at);
 
-/**
- * A query of who did anything in which stretch: the columns player_id and c, any number of rows of each. All
- * time before the range is read too, because players are new by their first event ever.
- */
-export const activeStretches = (frame: Frame, cuts: Cuts): RawBuilder<unknown> => sql`
-  select e.player_id, ${stretchOf(cuts, sql`e.at`)} as c from (${eventsOf(frame)}) e`;
-
 const MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(" ");
 
 const shortDate = (day: number): string => {

@@ -1,12 +1,12 @@
 import { sql } from "kysely";
+import { eachActivePlayer, eachFirstTime } from "./active-players.ts";
 import { rounded } from "./comparison.ts";
 import { type Effect, EFFECTS, effectsOf, GAINS, instant, periodAt, within, withIndexes } from "./events.ts";
-import { activityOf, firstsOf, MONTH_DAYS, WEEK_DAYS } from "./measure-players.ts";
+import { MONTH_DAYS, WEEK_DAYS } from "./measure-players.ts";
 import { bucketOf, type Buckets, dayBuckets, type Frame, localDay, type Range, untilAsOf } from "./range.ts";
 import { daysUntil } from "./rollups/closed-days.ts";
 import { countDays, countPlayers, type Days, type Span } from "./rollups/day-sums.ts";
-import { areDivisible, eachFirstTime, eachRolledPlayer, sumRolledGains } from "./rollups/players.ts";
-import { openRolled } from "./rollups/rolled.ts";
+import { sumRolledGains } from "./rollups/players.ts";
 import type { Work } from "../kernel/work.ts";
 
 /** What is measured of a range or a bucket. Parts that no metric needed are zero. */
@@ -109,27 +109,19 @@ type Add = (measuring: Measuring, measured: Measured, needs: ReadonlySet<Part>) 
 /** @param d the number of a bucket; null: the whole range */
 const wholeOf = ({ wholes, total }: Measured, d: number | null): Whole => (d === null ? total : wholes[d]!);
 
-/**
- * Measures activity from rollups, which are read once for the buckets and for the whole. Returns whether they
- * could tell.
- */
-const addRolledActivity = async (
-  { work, frame, range, buckets }: Measuring,
-  { wholes, total }: Measured,
-  areCounted: boolean,
-): Promise<boolean> => {
+const addActivity: Add = async ({ work, frame, range, buckets }, { wholes, total }, needs) => {
   const spans = wholeDays(frame, buckets);
-  const days = spans && (await daysUntil(work, frame, untilAsOf(frame, range).endMs));
+  const untilMs = untilAsOf(frame, range).endMs;
+  const days = spans && (await daysUntil(work, frame, untilMs));
   if (days) {
     for (const [i, span] of spans.entries()) wholes[i]!.activity = countDays(days, span);
     total.activity = countDays(days, { first: spans[0]!.first, last: spans.at(-1)!.last });
-    return true;
+    return;
   }
-  const rolled = await openRolled(work, frame);
-  const stretches = { cutsMs: buckets.startsMs, untilMs: untilAsOf(frame, range).endMs, areCounted };
-  if (!rolled || !areDivisible(stretches)) return false;
+  const areCounted = needs.has("events");
+  const question = { cutsMs: buckets.startsMs, untilMs, areCounted, isOfActive: true };
   const [active, events] = [wholes.map(() => 0), wholes.map(() => 0)];
-  await eachRolledPlayer(work, rolled, stretches, ({ size, stretches: those, counts }) => {
+  await eachActivePlayer(work, frame, question, ({ size, stretches: those, counts }) => {
     if (size > 0) total.activity.active++;
     for (let i = 0; i < size; i++) {
       active[those[i]!]! += 1;
@@ -141,18 +133,6 @@ const addRolledActivity = async (
     activity.events = events[i]!;
     total.activity.events += events[i]!;
   }
-  return true;
-};
-
-const addActivity: Add = async (measuring, measured, needs) => {
-  if (await addRolledActivity(measuring, measured, needs.has("events"))) return;
-  const { work, frame, range, buckets } = measuring;
-  const { startMs, endMs } = untilAsOf(frame, range);
-  const activity = activityOf(frame, { buckets, startMs, untilMs: endMs });
-  const { rows } = await sql<{ d: number | null; active: number; events: number | null }>`
-    select d, count(distinct player_id) as active, sum(events) as events
-    from (${activity}) a group by grouping sets ((d), ())`.execute(work.db);
-  for (const { d, active, events } of rows) wholeOf(measured, d).activity = { active, events: events ?? 0 };
 };
 
 /** The local days of each bucket, as numbers. */
@@ -217,46 +197,24 @@ const addWindows: Add = async ({ work, frame, range, buckets }, measured) => {
   const wholes = [...measured.wholes, measured.total];
   const firstDay = Math.min(range.firstDay, spans[0]!.last - MONTH_DAYS + 1);
   const days = dayBuckets(frame, firstDay, range.lastDay);
-  const windows = spans.map(({ first, last }, i) => ({ i, f: first - firstDay, l: last - firstDay }));
   const untilMs = untilAsOf(frame, range).endMs;
-  const rolled = await openRolled(work, frame);
-  const stretches = { cutsMs: days.startsMs, untilMs, areCounted: false };
   const closed = await daysUntil(work, frame, untilMs);
-  if (closed ?? (rolled && areDivisible(stretches))) {
-    const counts = await countWindows(days.startsMs.length, (take) =>
-      closed
-        ? eachGap(closed, { first: firstDay, last: range.lastDay }, take)
-        : eachRolledPlayer(work, rolled!, stretches, ({ size, stretches: those }) => {
-            for (let i = 0; i < size; i++)
-              take({ day: those[i]!, last: i === 0 ? -Infinity : those[i - 1]!, players: 1 });
-          }),
-    );
-    for (const { i, f, l } of windows)
-      wholes[i]!.windows = {
-        wau: counts.week[l]!,
-        mau: counts.month[l]!,
-        dau: counts.activeWithin(f, l) / (l - f + 1),
-        monthlyDau: counts.activeWithin(l - MONTH_DAYS + 1, l) / MONTH_DAYS,
-      };
-    return;
-  }
-  const activity = activityOf(frame, { buckets: days, startMs: days.startsMs[0]!, untilMs });
-  const { rows } = await sql<{ i: number; wau: number; mau: number; days: number; month_days: number }>`
-    with a as materialized (select distinct player_id, d from (${activity}) x)
-    select w.i, count(distinct a.player_id) filter (where a.d > w.l - ${WEEK_DAYS}::int) as wau,
-      count(distinct a.player_id) filter (where a.d > w.l - ${MONTH_DAYS}::int) as mau,
-      count(*) filter (where a.d >= w.f) as days,
-      count(*) filter (where a.d > w.l - ${MONTH_DAYS}::int) as month_days
-    from json_to_recordset(${JSON.stringify(windows)}::json) as w(i int, f int, l int)
-    join a on a.d <= w.l and a.d >= least(w.f, w.l - ${MONTH_DAYS - 1}::int)
-    group by w.i`.execute(work.db);
-  for (const { i, wau, mau, days: active, month_days: month } of rows) {
-    const { first, last } = spans[i]!;
+  const question = { cutsMs: days.startsMs, untilMs, areCounted: false, isOfActive: true };
+  const counts = await countWindows(days.startsMs.length, (take) =>
+    closed
+      ? eachGap(closed, { first: firstDay, last: range.lastDay }, take)
+      : eachActivePlayer(work, frame, question, ({ size, stretches: those }) => {
+          for (let i = 0; i < size; i++)
+            take({ day: those[i]!, last: i === 0 ? -Infinity : those[i - 1]!, players: 1 });
+        }),
+  );
+  for (const [i, { first, last }] of spans.entries()) {
+    const [f, l] = [first - firstDay, last - firstDay];
     wholes[i]!.windows = {
-      wau,
-      mau,
-      dau: active / (last - first + 1),
-      monthlyDau: month / MONTH_DAYS,
+      wau: counts.week[l]!,
+      mau: counts.month[l]!,
+      dau: counts.activeWithin(f, l) / (l - f + 1),
+      monthlyDau: counts.activeWithin(l - MONTH_DAYS + 1, l) / MONTH_DAYS,
     };
   }
 };
@@ -288,29 +246,15 @@ export const measureNewcomers = async (
   const closed = await Promise.all(asked.map((one) => newcomersOfDays(work, frame, one)));
   if (closed.every((one) => one !== undefined)) return closed;
   const found = asked.map(({ buckets }): Newcomers => ({ before: 0, fresh: buckets.startsMs.map(() => 0) }));
-  const add = (one: Newcomers, bucket: number, players: number): void => {
-    if (bucket < 0) one.before += players;
-    else one.fresh[bucket]! += players;
-  };
-  const rolled = await openRolled(work, frame);
-  if (rolled) {
-    await eachFirstTime(work, rolled, (ms) => {
-      for (let i = 0; i < asked.length; i++) {
-        const { buckets, endMs } = asked[i]!;
-        if (ms < endMs) add(found[i]!, periodAt(buckets, ms), 1);
-      }
-    });
-    return found;
-  }
-  const parts = asked.map(
-    ({ buckets, endMs }, i) => sql`
-      select ${i}::int as i, ${bucketOf(buckets, sql`first_at`)} as d, count(*) as n
-      from f where first_at < ${instant(endMs)} group by 2`,
-  );
-  const { rows } = await sql<{ i: number; d: number; n: number }>`
-    with f as materialized (${firstsOf(frame)})
-    ${sql.join(parts, sql` union all `)}`.execute(work.db);
-  for (const { i, d, n } of rows) add(found[i]!, d, n);
+  await eachFirstTime(work, frame, (ms) => {
+    for (let i = 0; i < asked.length; i++) {
+      const { buckets, endMs } = asked[i]!;
+      if (ms >= endMs) continue;
+      const bucket = periodAt(buckets, ms);
+      if (bucket < 0) found[i]!.before++;
+      else found[i]!.fresh[bucket]! += 1;
+    }
+  });
   return found;
 };
 

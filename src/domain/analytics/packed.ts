@@ -43,14 +43,14 @@ type Row = { packed: string | null; values: string | null; size: number; playerI
 const tooMany = (message: string): DomainError => new DomainError("VALIDATION_ERROR", message);
 
 /** Reads the rows of a query through a cursor, as many at a time as are few enough bytes. */
-const eachRow = async (
+const eachRow = async <R extends Row>(
   { db }: Work,
   { query, most = ROWS_MAX }: { query: RawBuilder<unknown>; most?: number },
-  take: (row: Row) => Steps<void>,
+  take: (row: R) => Steps<void>,
 ): Promise<void> => {
   await sql`declare histories no scroll cursor for ${query}`.execute(db);
   for (let count = Math.min(FIRST_ROWS, most); ;) {
-    const { rows } = await sql<Row>`fetch forward ${sql.lit(count)} from histories`.execute(db);
+    const { rows } = await sql<R>`fetch forward ${sql.lit(count)} from histories`.execute(db);
 
     await inSlices(takeAll(rows, take));
     if (rows.length < count) break;
@@ -62,7 +62,7 @@ const eachRow = async (
 
 const bytesOf = ({ packed, values }: Row): number => (packed?.length ?? 0) + (values?.length ?? 0);
 
-function* takeAll(rows: readonly Row[], take: (row: Row) => Steps<void>): Steps<void> {
+function* takeAll<R>(rows: readonly R[], take: (row: R) => Steps<void>): Steps<void> {
   for (const row of rows) {
     yield* take(row);
     yield;
@@ -187,29 +187,54 @@ export const eachPlayer = async (
   });
 };
 
+/** A player with when the first of all events was, and the stretches in which he did something. */
+export type PlayerStretches = {
+  who: string;
+  firstMs: number;
+  size: number;
+  /** Ascending, each once. */
+  stretches: Float64Array;
+  /** By place: how many events there were. */
+  counts: Int32Array;
+};
+
+/** Counts numbers that ascend. */
+const countRuns = (numbers: Int16Array): Pick<PlayerStretches, "size" | "stretches" | "counts"> => {
+  const stretches = new Float64Array(numbers.length);
+  const counts = new Int32Array(numbers.length);
+  let size = 0;
+  for (const number of numbers) {
+    if (size === 0 || stretches[size - 1] !== number) stretches[size++] = number;
+    counts[size - 1]! += 1;
+  }
+  return { size, stretches, counts };
+};
+
 /**
- * Reads the numbers of the stretches of time in which each player did something, ascending, each as often as
- * it comes, one player after the other in no order.
- * @param stretches a query with the columns player_id and c, from -1 to 32767
- * @param leastOf players whose first number is lower are left out; `isNamed`: whose they are is read too
+ * Reads the stretches of time in which each player did something, one player after the other in no order.
+ * @param events a query with the columns player_id, at and c: the number of a stretch, up to 32767, or -1
+ * @param sinceMs players with an earlier event are left out
  */
 export const eachPlayerStretches = async (
   work: Work,
-  stretches: RawBuilder<unknown>,
-  { leastOf, isNamed }: { leastOf: number; isNamed: boolean },
-  judge: (stretches: Int16Array, playerId: string | null) => Steps<void>,
+  { events, sinceMs }: { events: RawBuilder<unknown>; sinceMs: number | undefined },
+  judge: (player: PlayerStretches) => void,
 ): Promise<void> => {
   const reading = new Reading();
   // Of the same numbers, sorting some here is cheaper than finding the different ones of all players there.
+  // With an offset, the number of an event is computed once, and not for each aggregate.
   const query = sql`
-    select case when count(*) <= ${sql.lit(PLAYER_STRETCHES_MAX)}
-        then encode(string_agg(int2send(r.c::int2), ''), 'base64') end as packed,
-      count(*)::float8 as size, null as values, ${nameOf(isNamed)}
-    from (${stretches}) r group by r.player_id having min(r.c) >= ${sql.lit(leastOf)}`;
-  await eachRow(work, { query }, function* (row) {
+    select case when count(*) filter (where r.c >= 0) <= ${sql.lit(PLAYER_STRETCHES_MAX)}
+        then encode(coalesce(string_agg(int2send(r.c::int2), '') filter (where r.c >= 0), ''), 'base64')
+        end as packed,
+      (count(*) filter (where r.c >= 0))::float8 as size, null as values, r.player_id::text as "playerId",
+      round(extract(epoch from min(r.at)) * 1000)::float8 as "firstMs"
+    from (${events} offset 0) r group by r.player_id
+    ${sinceMs === undefined ? sql`` : sql`having min(r.at) >= ${new Date(sinceMs).toISOString()}::timestamptz`}`;
+  await eachRow<Row & { playerId: string; firstMs: number }>(work, { query }, function* (row) {
     const bytes = reading.packed(row, PLAYER_STRETCHES_MAX).swap16();
-    const copy = new Uint8Array(bytes.length);
-    copy.set(bytes);
-    yield* judge(new Int16Array(copy.buffer).toSorted(), row.playerId);
+    const numbers = new Int16Array(new Uint8Array(bytes).buffer).toSorted();
+    judge({ who: row.playerId, firstMs: row.firstMs, ...countRuns(numbers) });
+    yield;
   });
 };

@@ -103,6 +103,21 @@ export const filterCondition = (filter: Filter): Sql => {
   return group.key === "any" ? anyOf : sql`(not ${anyOf})`;
 };
 
+/** Values that a property may have, as text. */
+export type PropertyFilter = { path: readonly string[]; values: readonly string[] };
+
+/** What is at a path, as text: a list or an object is one of JSON. */
+export const textAt = (path: readonly string[]): Sql => sql`e.properties #>> array${textList(path)}`;
+
+/** Returns the condition of filters on `e`, a row of events; undefined for none. */
+export const whereOf = (filters: readonly PropertyFilter[]): Sql | undefined =>
+  filters.length === 0
+    ? undefined
+    : sql.join(
+        filters.map(({ path, values }) => sql`${textAt(path)} in ${textList(values)}`),
+        sql` and `,
+      );
+
 /** What a breakdown calls the events that lack the property. */
 export const NONE = "(none)";
 /** What a breakdown calls the values beyond its limit. */

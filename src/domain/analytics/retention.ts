@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from "kysely";
+import { eachActivePlayer } from "./active-players.ts";
 import type { Asked } from "./ask.ts";
 import {
-  activeStretches,
   cohortAt,
   countAtMost,
   cutsOf,
@@ -12,12 +12,11 @@ import {
   periodsOf,
   textList,
 } from "./events.ts";
-import { eachPlayer, eachPlayerStretches, type PlayerEvents } from "./packed.ts";
+import { eachPlayer, type PlayerEvents } from "./packed.ts";
 import { type Breakdown, CountsByValue, propertyText, rateOf } from "./properties.ts";
 import { type CalendarInterval, dateOfDay, DAY_MS } from "./range.ts";
 import { eachRolledTimes, type RolledTimes } from "./rollups/each-player.ts";
 import { type DayCell, eachCohortCell } from "./rollups/closed-days.ts";
-import { areDivisible, eachRolledPlayer } from "./rollups/players.ts";
 import { FoundPlayers, openRolled, type Who } from "./rollups/rolled.ts";
 import { invalid } from "../kernel/errors.ts";
 import { atOnce, type Steps } from "../kernel/slices.ts";
@@ -346,35 +345,25 @@ const judgeActivity = async (
 ): Promise<void> => {
   const cuts = cutsOf(frame, range, periods);
   const { isFirstOnly } = task;
-  const rolled = await openRolled(work, frame);
-  const spans = { cutsMs: cuts.atMs, untilMs: frame.asOfMs, areCounted: false };
-  if (rolled && areDivisible(spans)) {
-    await eachRolledPlayer(work, rolled, spans, ({ who, firstMs, size, stretches }) => {
-      if ((isFirstOnly && firstMs < range.startMs) || size === 0 || stretches[0]! >= cuts.end) return;
-      const [starts, returns, places]: [number[], number[], number[]] = [[], [], []];
-      for (let i = 0; i < size; i++) {
-        const startMs = cuts.atMs[stretches[i]!]!;
-        returns.push(startMs);
-        if (stretches[i]! >= cuts.end) continue;
-        starts.push(startMs);
-        places.push(i);
-      }
-      const visits = { starts, returns, places };
-      atOnce(judgeReturns(visits, task, finding.foundOf(who, noValue)));
-    });
-    return;
-  }
-  const wanted = { leastOf: isFirstOnly ? 0 : -1, isNamed: finding.isNamed };
-  const judge = function* (active: Int16Array, playerId: string | null): Steps<void> {
-    const begin = active.findIndex((stretch) => stretch >= 0);
-    if (begin < 0) return;
-    const stretches = active.subarray(begin);
-    const returns = Float64Array.from(stretches, (stretch) => cuts.atMs[stretch]!);
-    const starts = returns.subarray(0, stretches.findLastIndex((stretch) => stretch < cuts.end) + 1);
-    const visits = { starts, returns, places: starts.map((_, i) => i) };
-    yield* judgeReturns(visits, task, finding.foundOf(playerId, noValue));
+  const question = {
+    cutsMs: cuts.atMs,
+    untilMs: frame.asOfMs,
+    areCounted: false,
+    ...(isFirstOnly ? { sinceMs: range.startMs } : { isOfActive: true }),
   };
-  await eachPlayerStretches(work, activeStretches(frame, cuts), wanted, judge);
+  await eachActivePlayer(work, frame, question, ({ who, size, stretches }) => {
+    if (size === 0 || stretches[0]! >= cuts.end) return;
+    const [starts, returns, places]: [number[], number[], number[]] = [[], [], []];
+    for (let i = 0; i < size; i++) {
+      const startMs = cuts.atMs[stretches[i]!]!;
+      returns.push(startMs);
+      if (stretches[i]! >= cuts.end) continue;
+      starts.push(startMs);
+      places.push(i);
+    }
+    const visits = { starts, returns, places };
+    atOnce(judgeReturns(visits, task, finding.foundOf(who, noValue)));
+  });
 };
 
 /** @throws DomainError VALIDATION_ERROR for too many cohorts or cells, and clocks that do not fit */

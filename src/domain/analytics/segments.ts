@@ -1,11 +1,12 @@
 import { type RawBuilder, sql } from "kysely";
+import { type ActiveBy, eachActivePlayer } from "./active-players.ts";
 import type { Asked } from "./ask.ts";
 import { rounded } from "./comparison.ts";
-import { countAtMost, eventsOf } from "./events.ts";
-import { activityOf } from "./measure-players.ts";
-import { bucketOf, type Buckets, dateOfDay, dayBuckets, dayStart, type Frame, localDay } from "./range.ts";
-import { areDivisible, eachRolledPlayer, type RolledPlayer } from "./rollups/players.ts";
-import { FoundPlayers, openRolled, type Person, type Rolled } from "./rollups/rolled.ts";
+import { countAtMost } from "./events.ts";
+import { dateOfDay, dayBuckets, dayStart, type Frame, localDay } from "./range.ts";
+import { daysUntil } from "./rollups/closed-days.ts";
+import { countDays, countPlayers, type Days } from "./rollups/day-sums.ts";
+import { FoundPlayers, type Who } from "./rollups/rolled.ts";
 import type { Work } from "../kernel/work.ts";
 import { notFound } from "../kernel/errors.ts";
 
@@ -13,7 +14,7 @@ export const SEGMENT_GROUPS = ["lifecycle", "engagement", "level", "xp"] as cons
 export type SegmentGroup = (typeof SEGMENT_GROUPS)[number];
 
 /** Days, back from the last complete one, that decide; longer pauses are all the same. */
-const WINDOW_DAYS = 7;
+const WEEK_DAYS = 7;
 const ENGAGEMENT_DAYS = 28;
 const PAUSE_DAYS = 30;
 /** A pause of 30 days before the last 7 begins within these. */
@@ -24,52 +25,60 @@ type At = { lastDay: number; untilMs: number };
 
 type Standing = { xp: number; level: number };
 
-/** A player with the keys of the segments that he is in, and the XP and level of today. */
-type Place = { who: RolledPlayer["who"]; keys: Record<SegmentGroup, string> } & Standing;
+/** A player with the keys of the segments that he is in, as far as they are asked for. */
+type Place = { who: Who; keys: Partial<Record<SegmentGroup, string>> } & Standing;
 
 const NUMBER_BYTES = 16;
 
-/** XP and levels of today: by number, and of persons. */
-const readStandings = async (
-  { db }: Work,
-  { projectId, persons }: Rolled,
-): Promise<(who: RolledPlayer["who"]) => Standing> => {
+/** XP and levels of today of players by their numbers. */
+const readByNumber = async ({ db }: Work, projectId: string): Promise<Map<number | string, Standing>> => {
   const { rows } = await sql<{ packed: Uint8Array }>`
     select string_agg(int4send(n.no) || float8send(p.xp::float8) || int4send(p.level), '') as packed
     from analytics_players n join players p on p.project_id = n.project_id and p.id = n.player_id
     where n.project_id = ${projectId}::uuid group by n.no >> 12`.execute(db);
-  const byNumber = new Map<number, Standing>();
+  const standings = new Map<number | string, Standing>();
   for (const { packed } of rows) {
     const view = new DataView(packed.buffer, packed.byteOffset, packed.byteLength);
     for (let at = 0; at < view.byteLength; at += NUMBER_BYTES)
-      byNumber.set(view.getInt32(at), { xp: view.getFloat64(at + 4), level: view.getInt32(at + 12) });
+      standings.set(view.getInt32(at), { xp: view.getFloat64(at + 4), level: view.getInt32(at + 12) });
   }
-  const byPerson = new Map<Person, Standing>();
-  if (persons.size > 0) {
-    const found = await sql<{ id: string } & Standing>`
+  return standings;
+};
+
+/** Adds XP and levels of today to players, and the segments that those give. */
+const addStandings = async (work: Work, projectId: string, places: readonly Place[]): Promise<void> => {
+  const idOf = (who: Exclude<Who, number>): string => (typeof who === "string" ? who : who.id);
+  const ids = places.flatMap(({ who }) => (typeof who === "number" ? [] : [idOf(who)]));
+  const standings =
+    ids.length < places.length ? await readByNumber(work, projectId) : new Map<number | string, Standing>();
+  if (ids.length > 0) {
+    const { rows } = await sql<{ id: string } & Standing>`
       select id::text as id, xp::float8 as xp, level from players where project_id = ${projectId}::uuid
-        and id = any(${`{${[...persons.keys()].join(",")}}`}::uuid[])`.execute(db);
-    for (const { id, xp, level } of found.rows) byPerson.set(persons.get(id)!, { xp, level });
+        and id = any(${`{${ids.join(",")}}`}::uuid[])`.execute(work.db);
+    for (const { id, ...standing } of rows) standings.set(id, standing);
   }
-  return (who) => (typeof who === "number" ? byNumber.get(who)! : byPerson.get(who)!);
+  for (const place of places)
+    Object.assign(place, standings.get(typeof place.who === "number" ? place.who : idOf(place.who)));
+  const bandOf = xpBands(places.map(({ xp }) => xp));
+  for (const { keys, level, xp } of places)
+    Object.assign(keys, { level: levelBandOf(level), xp: bandOf(xp) });
 };
 
-const lifecycleOf = (first: number, those: Float64Array): string => {
-  const last = those.at(-1) ?? -1;
-  const back = (days: number): number => KNOWN_DAYS - 1 - days;
-  if (first >= back(WINDOW_DAYS - 1)) return "new";
-  if (last >= back(WINDOW_DAYS - 1)) {
-    const firstIn = those.find((day) => day >= back(WINDOW_DAYS - 1))!;
-    const before = those.findLast((day) => day < back(WINDOW_DAYS - 1));
-    return before === undefined || firstIn - before >= PAUSE_DAYS ? "resurrected" : "active";
+/** @param days on which there were events, ascending, as far as they decide */
+const lifecycleOf = (lastDay: number, isNew: boolean, days: readonly number[]): string => {
+  if (isNew) return "new";
+  const week = lastDay - WEEK_DAYS + 1;
+  const last = days.at(-1) ?? -Infinity;
+  if (last >= week) {
+    const before = days.findLast((day) => day < week) ?? -Infinity;
+    return days.find((day) => day >= week)! - before >= PAUSE_DAYS ? "resurrected" : "active";
   }
-  if (last >= back(13)) return "at_risk";
-  return last >= back(29) ? "dormant" : "churned";
+  if (last > lastDay - 14) return "at_risk";
+  return last > lastDay - 30 ? "dormant" : "churned";
 };
 
-const engagementOf = (those: Float64Array): string => {
-  let days = 0;
-  for (const day of those) if (day >= KNOWN_DAYS - ENGAGEMENT_DAYS && day < KNOWN_DAYS) days++;
+const engagementOf = (lastDay: number, all: readonly number[]): string => {
+  const days = all.filter((day) => day > lastDay - ENGAGEMENT_DAYS && day <= lastDay).length;
   if (days === 0) return "none";
   if (days <= 3) return "casual";
   if (days <= 11) return "regular";
@@ -103,39 +112,36 @@ const xpBands = (amounts: readonly number[]): ((xp: number) => string) => {
   };
 };
 
-const firstDayOf = ({ startsMs }: Buckets, firstMs: number): number =>
-  startsMs.findLastIndex((start) => start <= firstMs);
+type Places = ActiveBy & { ats: readonly At[] };
 
-const NO_STANDING: Standing = { xp: 0, level: 0 };
-
-/**
- * Returns the segments of every player with an event before `untilMs`, from rollups; undefined where days
- * divide quarters of an hour.
- * @param hasStandings whether XP and levels are asked for, too: those of today
- */
-const placesFromRollups = async (
+/** Takes each player with an event before a moment, by when he was active until then: `at` is its place. */
+const eachPlace = (
   work: Work,
-  { frame, rolled }: { frame: Frame; rolled: Rolled },
-  { lastDay, untilMs }: At,
-  hasStandings: boolean,
-): Promise<Place[] | undefined> => {
-  // The last bucket is the day that is going on: it makes a player active, but is no day that counts.
-  const buckets = dayBuckets(frame, lastDay - KNOWN_DAYS + 1, lastDay + 1);
-  const stretches = { cutsMs: buckets.startsMs, untilMs, areCounted: false };
-  if (!areDivisible(stretches)) return undefined;
-  const found: { who: RolledPlayer["who"]; lifecycle: string; engagement: string }[] = [];
-  await eachRolledPlayer(work, rolled, stretches, ({ who, firstMs, size, stretches: all }) => {
-    if (firstMs >= untilMs) return;
-    const those = all.subarray(0, size);
-    const lifecycle = lifecycleOf(firstDayOf(buckets, firstMs), those);
-    found.push({ who, lifecycle, engagement: engagementOf(those) });
-  });
-  const standingOf = hasStandings ? await readStandings(work, rolled) : () => NO_STANDING;
-  const standings = found.map(({ who }) => standingOf(who));
-  const bandOf = xpBands(standings.map(({ xp }) => xp));
-  return found.map(({ who, lifecycle, engagement }, i) => {
-    const { xp, level } = standings[i]!;
-    return { who, xp, level, keys: { lifecycle, engagement, level: levelBandOf(level), xp: bandOf(xp) } };
+  frame: Frame,
+  { ats, types, filters }: Places,
+  take: (place: Place, at: number) => void,
+): Promise<void> => {
+  const lastDays = ats.map(({ lastDay }) => lastDay);
+  const firstDay = Math.min(...lastDays) - KNOWN_DAYS + 1;
+  // The last day is the one that is going on: it makes a player active, but is no day that counts.
+  const { startsMs } = dayBuckets(frame, firstDay, Math.max(...lastDays) + 1);
+  // A moment divides its day.
+  const cutsMs = [...new Set([...startsMs, ...ats.map(({ untilMs }) => untilMs)])].toSorted((a, b) => a - b);
+  const dayOf = cutsMs.map((ms) => firstDay + countAtMost(startsMs, ms) - 1);
+  const newMs = lastDays.map((lastDay) => dayStart(frame, lastDay - WEEK_DAYS + 1));
+  const untilMs = Math.max(...ats.map((at) => at.untilMs));
+  const question = { cutsMs, untilMs, types, filters, isOfThese: true, areCounted: false };
+  return eachActivePlayer(work, frame, question, ({ who, firstMs, size, stretches }) => {
+    for (const [i, at] of ats.entries()) {
+      if (firstMs >= at.untilMs) continue;
+      const days: number[] = [];
+      for (let n = 0; n < size && cutsMs[stretches[n]!]! < at.untilMs; n++) {
+        const day = dayOf[stretches[n]!]!;
+        if (day !== days.at(-1)) days.push(day);
+      }
+      const lifecycle = lifecycleOf(at.lastDay, firstMs >= newMs[i]!, days);
+      take({ who, xp: 0, level: 0, keys: { lifecycle, engagement: engagementOf(at.lastDay, days) } }, i);
+    }
   });
 };
 
@@ -195,85 +201,11 @@ export const SEGMENTS: Readonly<Record<SegmentGroup, readonly Definition[]>> = {
 };
 
 /** The last local day that was over at `asOf`. */
-export const lastCompleteDay = (frame: Frame): number => localDay(frame, frame.asOfMs) - 1;
+const lastCompleteDay = (frame: Frame): number => localDay(frame, frame.asOfMs) - 1;
 
-const LEVEL_BANDS = sql`case when p.level >= 50 then '50+' when p.level >= 20 then '20-49'
-  when p.level >= 10 then '10-19' when p.level >= 5 then '5-9' when p.level >= 2 then '2-4' else '1' end`;
+const nowOf = (frame: Frame): At => ({ lastDay: lastCompleteDay(frame), untilMs: frame.asOfMs });
 
-/** By the share of players who have more XP: those with equal XP are in the same, higher band. */
-const XP_BANDS = sql`case when s.better < 0.01 * s.everyone then 'top_1'
-  when s.better < 0.1 * s.everyone then 'top_10' when s.better < 0.25 * s.everyone then 'top_25'
-  when s.better < 0.5 * s.everyone then 'top_50' else 'rest' end`;
-
-/**
- * A query of the segments of every player with an event before `untilMs`: the columns player_id, lifecycle,
- * engagement, level and xp (keys of segments), points and stage (the player's XP and level of today). Lists
- * and counts come from it alike.
- */
-export const segmentsOf = (frame: Frame, { lastDay, untilMs }: At): RawBuilder<unknown> => {
-  // The last bucket is the day that is going on: it makes a player active, but is no day that counts.
-  const buckets = dayBuckets(frame, lastDay - KNOWN_DAYS + 1, lastDay + 1);
-  const activity = activityOf(frame, { buckets, startMs: buckets.startsMs[0]!, untilMs });
-  const back = (days: number) => sql`${KNOWN_DAYS - 1 - days}::int`;
-  return sql`
-    select s.player_id,
-      case when s.first_day >= ${back(WINDOW_DAYS - 1)} then 'new'
-        when s.last_day >= ${back(WINDOW_DAYS - 1)} then
-          case when coalesce(s.first_in - s.last_before >= ${PAUSE_DAYS}::int, true) then 'resurrected'
-            else 'active' end
-        when s.last_day >= ${back(13)} then 'at_risk' when s.last_day >= ${back(29)} then 'dormant'
-        else 'churned' end as lifecycle,
-      case when s.days = 0 then 'none' when s.days <= 3 then 'casual' when s.days <= 11 then 'regular'
-        when s.days <= 19 then 'core' else 'power' end as engagement,
-      s.level, ${XP_BANDS} as xp, s.points, s.stage
-    from (
-      select f.player_id, ${bucketOf(buckets, sql`f.first_at`)} as first_day,
-        ${bucketOf(buckets, sql`f.last_at`)} as last_day, w.first_in, w.last_before,
-        coalesce(w.days, 0) as days,
-        ${LEVEL_BANDS} as level, p.xp as points, p.level as stage,
-        rank() over (order by p.xp desc) - 1 as better, count(*) over () as everyone
-      from (select player_id, min(at) as first_at, max(at) as last_at
-        from (${eventsOf(frame, { untilMs })}) e group by 1) f
-      join players p on p.project_id = ${frame.projectId}::uuid and p.id = f.player_id
-      left join (
-        select player_id, min(d) filter (where d >= ${back(WINDOW_DAYS - 1)}) as first_in,
-          max(d) filter (where d < ${back(WINDOW_DAYS - 1)}) as last_before,
-          count(distinct d) filter (where d between ${back(ENGAGEMENT_DAYS - 1)} and ${back(0)}) as days
-        from (${activity}) a group by 1) w on w.player_id = f.player_id) s`;
-};
-
-type Counted = { players: number; avgXp: number; avgLevel: number };
-
-type Count = { counted: ReadonlyMap<string, Counted>; total: number };
-
-/** Counts the players of segments, by places. */
-const countPlaces = (places: readonly Place[], groups: readonly SegmentGroup[]): Count => {
-  const counted = new Map<string, Counted>();
-  for (const group of groups) {
-    const sums = new Map<string, { players: number; xp: number; levels: number }>();
-    for (const { keys, xp, level } of places) {
-      let sum = sums.get(keys[group]);
-      if (!sum) sums.set(keys[group], (sum = { players: 0, xp: 0, levels: 0 }));
-      sum.players++;
-      sum.xp += xp;
-      sum.levels += level;
-    }
-    for (const [key, { players, xp, levels }] of sums)
-      counted.set(`${group}:${key}`, { players, avgXp: xp / players, avgLevel: levels / players });
-  }
-  return { counted, total: places.length };
-};
-
-/** Reads the places of players from rollups; undefined where they cannot tell. */
-const placesAt = async (
-  work: Work,
-  frame: Frame,
-  at: At,
-  hasStandings = true,
-): Promise<Place[] | undefined> => {
-  const rolled = await openRolled(work, frame);
-  return rolled && placesFromRollups(work, { frame, rolled }, at, hasStandings);
-};
+const HISTORIC: ReadonlySet<SegmentGroup> = new Set(["lifecycle", "engagement"]);
 
 /**
  * Finds the players whom `readSegments` counts in a segment.
@@ -284,60 +216,136 @@ export const findSegmentPlayers = async (
   work: Work,
   frame: Frame,
   { group, segment }: { group: SegmentGroup; segment: string },
+  by: ActiveBy,
 ): Promise<RawBuilder<unknown>> => {
   if (!SEGMENTS[group].some(({ key }) => key === segment)) throw notFound("segment");
-  const at = { lastDay: lastCompleteDay(frame), untilMs: frame.asOfMs };
-  const places = await placesAt(work, frame, at);
-  if (!places)
-    return sql`select player_id from (${segmentsOf(frame, at)}) s where ${sql.ref(group)} = ${segment}`;
+  const places: Place[] = [];
+  await eachPlace(work, frame, { ats: [nowOf(frame)], ...by }, (place) => {
+    if (!HISTORIC.has(group) || place.keys[group] === segment) places.push(place);
+  });
+  if (!HISTORIC.has(group)) await addStandings(work, frame.projectId, places);
   const players = new FoundPlayers();
   for (const { who, keys } of places) if (keys[group] === segment) players.add(who);
   return players.query(frame);
 };
 
-/** @param isNow whether XP and levels of today are those of that time */
-const count = async (
-  work: Work,
-  frame: Frame,
-  at: At,
-  { groups, isNow }: { groups: readonly SegmentGroup[]; isNow: boolean },
-): Promise<Count> => {
-  const places = await placesAt(work, frame, at, isNow);
-  if (places) return countPlaces(places, groups);
-  const columns = groups.map((group) => sql.ref(group));
-  const { rows } = await sql<
-    Partial<Record<SegmentGroup, string | null>> & { players: number; xp_mean: number; level_mean: number }
-  >`
-    select ${sql.join(columns)}, count(*) as players, avg(points)::float8 as xp_mean,
-      avg(stage)::float8 as level_mean
-    from (${segmentsOf(frame, at)}) s
-    group by grouping sets (${sql.join(columns.map((column) => sql`(${column})`))}, ())`.execute(work.db);
-  const counted = new Map<string, Counted>();
-  let total = 0;
-  for (const { players, xp_mean: avgXp, level_mean: avgLevel, ...keys } of rows) {
-    const group = groups.find((name) => keys[name] !== null);
-    if (group === undefined) total = players;
-    else counted.set(`${group}:${keys[group]}`, { players, avgXp, avgLevel });
-  }
-  return { counted, total };
+/**
+ * Finds the segments of all players by when they were active.
+ * @returns a query with the columns player_id, lifecycle and engagement
+ */
+export const findPlaces = async (work: Work, frame: Frame): Promise<RawBuilder<unknown>> => {
+  const found = new Map<string, { keys: Place["keys"]; players: FoundPlayers }>();
+  await eachPlace(work, frame, { ats: [nowOf(frame)] }, ({ who, keys }) => {
+    const name = `${keys.lifecycle} ${keys.engagement}`;
+    let one = found.get(name);
+    if (!one) found.set(name, (one = { keys, players: new FoundPlayers() }));
+    one.players.add(who);
+  });
+  // Without anybody there are the columns.
+  const none = { keys: {} as Place["keys"], players: new FoundPlayers() };
+  const parts = [none, ...found.values()].map(
+    ({ keys: { lifecycle, engagement }, players }) => sql`
+      select player_id, ${lifecycle ?? null}::text as lifecycle, ${engagement ?? null}::text as engagement
+      from (${players.query(frame)}) q`,
+  );
+  return sql.join(parts, sql` union all `);
 };
 
-const HISTORIC: ReadonlySet<SegmentGroup> = new Set(["lifecycle", "engagement"]);
+type Sum = { players: number } & Standing;
+/** Players by group and segment, with the sums of their XP and levels. */
+type Count = { sums: Map<string, Sum>; total: number };
 
-/** Reads how players divide into segments at `asOf`: each group has every player once. */
-export const readSegments = async (work: Work, { frame }: Asked, groups: readonly SegmentGroup[]) => {
-  const lastDay = lastCompleteDay(frame);
-  const now = await count(work, frame, { lastDay, untilMs: frame.asOfMs }, { groups, isNow: true });
+const addPlace = (count: Count, groups: readonly SegmentGroup[], { keys, xp, level }: Place): void => {
+  count.total++;
+  for (const group of groups) {
+    const name = `${group}:${keys[group]!}`;
+    let sum = count.sums.get(name);
+    if (!sum) count.sums.set(name, (sum = { players: 0, xp: 0, level: 0 }));
+    sum.players++;
+    sum.xp += xp;
+    sum.level += level;
+  }
+};
+
+/** Counts lifecycles by days that are added up, of which the last one is going on. */
+const countLifecycles = (days: Days, { lastDay }: At): Count => {
+  const [week, last] = [lastDay - WEEK_DAYS + 1, lastDay + 1];
+  const activeSince = (first: number): number => countDays(days, { first, last }).active;
+  let resurrected = 0;
+  for (let day = week; day <= last; day++)
+    for (const [before, players] of days.get(day)?.gaps ?? [])
+      if (before < week && day - before >= PAUSE_DAYS) resurrected += players;
+  const { active, fresh } = countDays(days, { first: week, last });
+  const [fortnight, month] = [activeSince(lastDay - 13), activeSince(lastDay - 29)];
+  const total = countPlayers(days, last);
+  const players = {
+    new: fresh,
+    active: active - fresh - resurrected,
+    resurrected,
+    at_risk: fortnight - active,
+    dormant: month - fortnight,
+    churned: total - month,
+  };
+  const sums = Object.entries(players).map(
+    ([key, count]) => [`lifecycle:${key}`, { players: count, xp: 0, level: 0 }] as const,
+  );
+  return { sums: new Map(sums), total };
+};
+
+/** What is asked of segments. `averages`: of XP and levels, too. */
+export type SegmentsQuestion = ActiveBy & { groups: readonly SegmentGroup[]; averages: boolean };
+
+/** Counts by days that are added up; undefined where those do not know. */
+const countByDays = async (
+  work: Work,
+  frame: Frame,
+  { groups, averages, types, filters = [] }: SegmentsQuestion,
+  ats: readonly At[],
+): Promise<Count[] | undefined> => {
+  if (averages || types || filters.length > 0 || groups.some((group) => group !== "lifecycle"))
+    return undefined;
+  const counts: Count[] = [];
+  for (const at of ats) {
+    const days = await daysUntil(work, frame, at.untilMs);
+    if (!days) return undefined;
+    counts.push(countLifecycles(days, at));
+  }
+  return counts;
+};
+
+/** Counts by what is known of each player. */
+const countByPlayers = async (
+  work: Work,
+  frame: Frame,
+  { groups, averages, ...by }: SegmentsQuestion,
+  ats: readonly At[],
+): Promise<Count[]> => {
   const historic = groups.filter((group) => HISTORIC.has(group));
-  const before =
-    historic.length === 0
-      ? undefined
-      : await count(
-          work,
-          frame,
-          { lastDay: lastDay - 7, untilMs: Math.min(frame.asOfMs, weekBefore(frame)) },
-          { groups: historic, isNow: false },
-        );
+  const counts = ats.map((): Count => ({ sums: new Map(), total: 0 }));
+  const places: Place[] = [];
+  const needsStandings = averages || historic.length < groups.length;
+  await eachPlace(work, frame, { ats, ...by }, (place, at) => {
+    if (at === 0 && needsStandings) places.push(place);
+    else addPlace(counts[at]!, historic, place);
+  });
+  if (needsStandings) await addStandings(work, frame.projectId, places);
+  for (const place of places) addPlace(counts[0]!, groups, place);
+  return counts;
+};
+
+/**
+ * Reads how players divide into segments at `asOf`: each group has every player once. Of events of some types
+ * or properties, players are those with such an event.
+ */
+export const readSegments = async (work: Work, { frame }: Asked, question: SegmentsQuestion) => {
+  const { groups, averages } = question;
+  const at = nowOf(frame);
+  const { lastDay } = at;
+  const then = { lastDay: lastDay - 7, untilMs: Math.min(frame.asOfMs, weekBefore(frame)) };
+  const ats = groups.some((group) => HISTORIC.has(group)) ? [at, then] : [at];
+  const counts =
+    (await countByDays(work, frame, question, ats)) ?? (await countByPlayers(work, frame, question, ats));
+  const [now, before] = counts as [Count, Count | undefined];
   return {
     lastDay: dateOfDay(lastDay),
     total: now.total,
@@ -348,25 +356,24 @@ export const readSegments = async (work: Work, { frame }: Asked, groups: readonl
         label,
         definition: definition(lastDay),
         ...sizesOf(`${group}:${key}`, now, HISTORIC.has(group) ? before : undefined),
+        ...(averages ? {} : { avgXp: null, avgLevel: null }),
       })),
     })),
   };
 };
 
-const mean = (value: number | undefined): number | null => (value === undefined ? null : rounded(value, 2));
-
 /** `before`: a week before; undefined for what is known of today alone. */
 const sizesOf = (name: string, now: Count, before: Count | undefined) => {
-  const found = now.counted.get(name);
-  const players = found?.players ?? 0;
-  const previousPlayers = before ? (before.counted.get(name)?.players ?? 0) : null;
+  const { players, xp, level } = now.sums.get(name) ?? { players: 0, xp: 0, level: 0 };
+  const previousPlayers = before ? (before.sums.get(name)?.players ?? 0) : null;
+  const mean = (sum: number): number | null => (players === 0 ? null : rounded(sum / players, 2));
   return {
     players,
     share: now.total === 0 ? 0 : rounded(players / now.total, 6),
     previousPlayers,
     change: previousPlayers === null ? null : players - previousPlayers,
-    avgXp: mean(found?.avgXp),
-    avgLevel: mean(found?.avgLevel),
+    avgXp: mean(xp),
+    avgLevel: mean(level),
   };
 };
 

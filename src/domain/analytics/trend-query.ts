@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from "kysely";
-import { eventsOf, textList } from "./events.ts";
+import { eventsOf } from "./events.ts";
 import { METRIC_NAMES, type MetricName } from "./measure-buckets.ts";
-import { NONE, OTHER, propertyFloat } from "./properties.ts";
+import { NONE, OTHER, type PropertyFilter, propertyFloat, textAt, whereOf } from "./properties.ts";
 import { bucketOf, type Buckets, type Frame } from "./range.ts";
 import { areDivisible, eachRolledPlayer } from "./rollups/players.ts";
 import { openRolled } from "./rollups/rolled.ts";
@@ -10,9 +10,6 @@ import type { Work } from "../kernel/work.ts";
 
 /** By what a series is broken down. A path leads through objects of an event's properties. */
 export type Breakdown = { by: "eventType" } | { by: "segment" } | { by: "property"; path: readonly string[] };
-
-/** Values that a property may have, as text. */
-export type PropertyFilter = { path: readonly string[]; values: readonly string[] };
 
 /** Which events are counted, and what of each is summed. */
 export type Counted = {
@@ -24,19 +21,6 @@ export type Counted = {
 
 /** What makes a series long or short. */
 export type Measure = "events" | "players" | "sum";
-
-const pathOf = (path: readonly string[]): RawBuilder<unknown> => sql`array${textList(path)}`;
-
-const textAt = (path: readonly string[]): RawBuilder<unknown> => sql`e.properties #>> ${pathOf(path)}`;
-
-/** Returns the condition of filters on `e`, a row of events; undefined for none. */
-export const whereOf = (filters: readonly PropertyFilter[]): RawBuilder<unknown> | undefined =>
-  filters.length === 0
-    ? undefined
-    : sql.join(
-        filters.map(({ path, values }) => sql`${textAt(path)} in ${textList(values)}`),
-        sql` and `,
-      );
 
 const keyOf = (breakdown: Breakdown | undefined): RawBuilder<unknown> => {
   if (breakdown === undefined) return sql`''::text`;

@@ -19,7 +19,8 @@ import {
   type Part,
   type Whole,
 } from "./measure-buckets.ts";
-import { type ActiveEvents, countReturning, measureActivity, sumOf } from "./measure-players.ts";
+import { type ActiveEvents, measureActivity, sumOf } from "./measure-players.ts";
+import type { PropertyFilter } from "./properties.ts";
 import {
   type Buckets,
   calendarBuckets,
@@ -40,7 +41,6 @@ import {
   type Counted,
   type EventSeries,
   type Measure,
-  type PropertyFilter,
   readEventSeries,
   type TrendMetric,
 } from "./trend-query.ts";
@@ -84,10 +84,9 @@ const measureRanges = async (
   for (const [i, range] of ranges.entries()) {
     const { before, fresh: newPlayers } = newcomers[i]!;
     const fresh = sumOf(newPlayers);
-    const measuring = { work, frame, range, activeEvents };
-    const activity = await measureActivity(measuring);
+    const activity = await measureActivity({ work, frame, range, activeEvents });
     // Whoever is new is active too, unless only some events count.
-    const returning = activeEvents === undefined ? activity.active - fresh : await countReturning(measuring);
+    const returning = activity.returning ?? activity.active - fresh;
     const { buckets } = asked[i]!;
     const { wholes, total } = await measureBuckets({ work, frame, range, buckets }, IN_ONE);
     const sums = EFFECTS.map((name) => [name, wholes.map(({ effects }) => effects.sums[name])]);

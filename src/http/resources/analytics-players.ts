@@ -33,10 +33,12 @@ import {
   RangeFields,
   RetentionNumber,
   TEXT_MAX,
+  withFilters,
 } from "./analytics-fields.ts";
 import { analyticsFunnelRoutes, FunnelBody, funnelOf, funnelOfBody } from "./analytics-funnels.ts";
 import { AfterId, Limit } from "./bodies.ts";
 import { SEGMENT_GROUPS, type SegmentGroup } from "../../domain/analytics/segments.ts";
+import { readFilters } from "../../domain/analytics/trend-query.ts";
 import { queryChecker } from "../validate.ts";
 import { ExperimentListQuery } from "./analytics-experiments.ts";
 import {
@@ -145,13 +147,18 @@ const READERS: Readonly<Record<(typeof LISTED)[number], Reader>> = {
   funnels: reader("funnels", FunnelNumber),
   segments: async (query) => {
     const { number, rest } = divide(SegmentNumber, query);
-    const [of, segment] = number.segment.split(":") as [SegmentGroup, string];
+    const [name, segment] = number.segment.split(":") as [SegmentGroup, string];
     const asking = (await checkFrame(rest)) as Asking;
-    return { asking: askingOf(asking), list: { of: "segments", number: { group: of, segment } } };
+    const list: ListQuestion = {
+      of: "segments",
+      question: readFilters(rest),
+      number: { group: name, segment },
+    };
+    return { asking: askingOf(asking), list };
   },
 };
 
-const checkFrame = checkerOf(FrameFields);
+const checkFrame = checkerOf(withFilters(FrameFields.shape, "operation"));
 
 /**
  * Reads which players are listed: the parameters of a question, and those that name one of its numbers.

@@ -1,7 +1,8 @@
 import { z } from "zod";
 import { COMPARISONS } from "../../domain/analytics/comparison.ts";
 import { METRIC_NAMES } from "../../domain/analytics/measure-buckets.ts";
-import { asTrendQuery } from "../../domain/analytics/exports/columns.ts";
+import { asSegmentsQuestion, asTrendQuery } from "../../domain/analytics/exports/columns.ts";
+import { readFilters } from "../../domain/analytics/trend-query.ts";
 import { METRICS_MAX, readOverview, readTrends } from "../../domain/analytics/trends.ts";
 import { INTERVALS } from "../../domain/analytics/range.ts";
 import { listSegmentPlayers } from "../../domain/analytics/lists/list-segment.ts";
@@ -201,16 +202,23 @@ export const analyticsRoutes = [
   question.get("/analytics/segments", "getAnalyticsSegments", {
     isRevalidated: true,
     summary: "Get how players divide by activity, level and XP",
-    description: "Each group has every player once who had an event before asOf.",
-    query: FrameFields.extend({
-      group: z.enum([...SEGMENT_GROUPS, "all"]).default("all"),
-    }),
+    description:
+      "Each group has every player once who had an event before asOf: with filters as those of trends, such " +
+      "an event. Levels and XP are the player's.",
+    query: withFilters(
+      {
+        ...FrameFields.shape,
+        group: z.enum([...SEGMENT_GROUPS, "all"]).default("all"),
+        averages: Flag.meta({ description: "false: avgXp and avgLevel are null, which takes less time" }),
+      },
+      "operation",
+    ),
     errors: [],
     response: SegmentsBody,
     outside: (app, { projectId, query }) =>
       answerQuestion(app, { id: "segments", projectId, query }, async (work, asked) => ({
         ...playersLink("segments", { segment: undefined }),
-        ...(await readSegments(work, asked, query.group === "all" ? SEGMENT_GROUPS : [query.group])),
+        ...(await readSegments(work, asked, asSegmentsQuestion(query))),
       })),
   }),
   question.get("/analytics/segments/{group}/{segment}/players", "listAnalyticsSegmentPlayers", {
@@ -218,16 +226,21 @@ export const analyticsRoutes = [
     errors: [],
     isRevalidated: true,
     summary: "List the players of a segment of analytics",
-    description: "Those whom `GET /analytics/segments` counts at the same asOf and timezone, by id.",
+    description: "Those whom `GET /analytics/segments` counts by the same asOf, timezone and filters, by id.",
     params: z.object({
       group: z.enum(SEGMENT_GROUPS),
       segment: z.string().min(1).max(20).meta({ example: "at_risk" }),
     }),
-    query: FrameFields.extend(PageQuery.shape),
+    query: withFilters({ ...FrameFields.shape, ...PageQuery.shape }, "operation"),
     response: EnvelopeBody.extend(pageBody(SegmentPlayerBody).shape),
     outside: (app, { projectId, params, query }) =>
       answerQuestion(app, { id: "segmentPlayers", projectId, query, fields: params }, (work, asked) =>
-        listSegmentPlayers(work, asked, { ...params, page: query.page, limit: query.limit }),
+        listSegmentPlayers(work, asked, {
+          ...params,
+          ...readFilters(query),
+          page: query.page,
+          limit: query.limit,
+        }),
       ),
   }),
 ];

@@ -106,7 +106,8 @@ const QUESTIONS: Readonly<Record<string, Question>> = {
   inAnyOrder: funnel("any", ["seen", "won", "lost"]),
   cohorts: cohorts("week", "players"),
   eventCohorts: cohorts("day", "events"),
-  segments: (work, asked) => readSegments(work, asked, SEGMENT_GROUPS),
+  segments: (work, asked) => readSegments(work, asked, { groups: SEGMENT_GROUPS, averages: true }),
+  lifecycle: (work, asked) => readSegments(work, asked, { groups: ["lifecycle"], averages: false }),
   churned: (work, asked) =>
     listSegmentPlayers(work, asked, { group: "lifecycle", segment: "churned", page: 1, limit: 3 }),
   levels: (work, asked) =>

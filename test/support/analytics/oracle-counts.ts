@@ -55,15 +55,22 @@ export const overviewBy = async (
   };
 };
 
+/** Which events count: all by default. */
+export type OracleFilters = { types?: readonly string[] | undefined; teams?: readonly string[] | undefined };
+
+const filtersIn = ({ types, teams }: OracleFilters): string[] => [
+  "true",
+  ...(types ? [`type in ${list(types)}`] : []),
+  ...(teams ? [`json_extract_string(props, '$.team') in ${list(teams)}`] : []),
+];
+
 /** What a trend counts, how, and of which events. */
-export type OracleTrend = {
+export type OracleTrend = OracleFilters & {
   metric: string;
   interval: "hour" | "day" | "week" | "month";
   weekStart: "monday" | "sunday";
   breakdown?: string | undefined;
   limit: number;
-  types?: readonly string[] | undefined;
-  teams?: readonly string[] | undefined;
 };
 
 const BUCKETS: Readonly<Record<string, string>> = {
@@ -97,16 +104,11 @@ type OracleSeries = Map<string, { total: number; points: Map<string, number> }>;
 export const trendBy = async (
   oracle: Oracle,
   { from, to, ...asked }: AskedOracle,
-  { metric, interval, weekStart, breakdown, limit, types, teams }: OracleTrend,
+  { metric, interval, weekStart, breakdown, limit, ...filters }: OracleTrend,
 ): Promise<OracleSeries> => {
   const { measure, where } = measureOf(metric);
   const bucket = BUCKETS[interval === "week" ? `week ${weekStart}` : interval]!;
-  const conditions = [
-    `d between ${dateOf(from)} and ${dateOf(to)}`,
-    where,
-    ...(types ? [`type in ${list(types)}`] : []),
-    ...(teams ? [`json_extract_string(props, '$.team') in ${list(teams)}`] : []),
-  ];
+  const conditions = [`d between ${dateOf(from)} and ${dateOf(to)}`, where, ...filtersIn(filters)];
   const rows = await oracle.ask(
     asked,
     `, x as (
@@ -129,7 +131,7 @@ export const trendBy = async (
 /** Returns the players of each segment of the groups lifecycle and engagement, at `asOf`. */
 export const segmentsBy = async (
   oracle: Oracle,
-  { timezone, asOf }: Pick<AskedOracle, "timezone" | "asOf">,
+  { timezone, asOf, ...filters }: Pick<AskedOracle, "timezone" | "asOf"> & OracleFilters,
 ): Promise<Record<string, number>> => {
   const today = `(${quote(asOf)}::timestamptz at time zone ${quote(timezone)})::date`;
   const rows = await oracle.ask(
@@ -139,7 +141,7 @@ export const segmentsBy = async (
         min(d) filter (where d >= ${today} - 7) as came_back,
         max(d) filter (where d < ${today} - 7) as left_on,
         count(distinct d) filter (where d between ${today} - 28 and ${today} - 1) as days
-      from e group by usr),
+      from e where ${filtersIn(filters).join(" and ")} group by usr),
     s as (
       select case
           when last_day - born <= 6 then 'new'

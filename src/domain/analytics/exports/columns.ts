@@ -12,7 +12,7 @@ import {
 import type { Stretch } from "./stretches.ts";
 import { type FunnelQuestion, readFunnel } from "../funnels.ts";
 import { readRetention, type RetentionQuestion } from "../retention.ts";
-import { readSegments, SEGMENT_GROUPS, type SegmentGroup } from "../segments.ts";
+import { readSegments, SEGMENT_GROUPS, type SegmentGroup, type SegmentsQuestion } from "../segments.ts";
 import { readBreakdown, readFilters, readMetrics } from "../trend-query.ts";
 import {
   type MetricView,
@@ -178,10 +178,13 @@ export type ReportQuestion<Q> = {
   /** Rows with a later id do not exist: they came afterwards. Undefined: those of the snapshot do. */
   uptoId?: string | undefined;
   /** What `find` of the report has found. */
-  found?: RawBuilder<unknown> | undefined;
+  found?: Found | undefined;
   /** A part of the report's span alone. */
   stretch?: Stretch | undefined;
 };
+
+/** Queries of players: those who are listed, and the segments of all. */
+export type Found = { listed: RawBuilder<unknown> | undefined; segments: RawBuilder<unknown> | undefined };
 
 /** A column that a statement selects. `select`: gives ms for a time, text for JSON, float8 for a number. */
 type SelectedColumn = ReportColumn & { select: RawBuilder<unknown> };
@@ -196,8 +199,12 @@ export type RowReport<Q> = {
   table: "tracked_events" | "players";
   columns: readonly SelectedColumn[];
   keys: readonly RowKey[];
-  /** Finds what rows are selected by, where that takes more than a query. */
-  find?(work: Work, asked: Asked, query: Q): Promise<RawBuilder<unknown> | undefined>;
+  /** Finds what takes more than a query. @param names of the columns that are read */
+  find?(
+    work: Work,
+    question: Pick<ReportQuestion<Q>, "asked" | "query">,
+    names: ReadonlySet<string>,
+  ): Promise<Found>;
   /** Of rows that are ordered by their time first: within which times they are. */
   span?(question: ReportQuestion<Q>): Stretch;
   /** Returns `from … where …`. @param names of the columns that are read */
@@ -300,7 +307,17 @@ export const trendReport = computed({
   rows: ({ series }) => trendRows(series),
 });
 
-type SegmentParameters = { group: SegmentGroup | "all" };
+type SegmentParameters = Readonly<Record<string, unknown>> & {
+  group: SegmentGroup | "all";
+  averages?: boolean | undefined;
+};
+
+/** What is asked by the parameters of segments. @throws DomainError VALIDATION_ERROR for filters that are none */
+export const asSegmentsQuestion = (query: SegmentParameters): SegmentsQuestion => ({
+  groups: query.group === "all" ? SEGMENT_GROUPS : [query.group],
+  averages: query.averages ?? true,
+  ...readFilters(query),
+});
 
 export const segmentReport = computed({
   columns: [
@@ -310,8 +327,9 @@ export const segmentReport = computed({
     text("definition"),
     ...["players", "share", "previousPlayers", "change", "avgXp", "avgLevel"].map(number),
   ],
-  read: (work: Work, asked: Asked, { group }: SegmentParameters) =>
-    readSegments(work, asked, group === "all" ? SEGMENT_GROUPS : [group]),
+  check: (_asked: Asked, query: SegmentParameters) => void asSegmentsQuestion(query),
+  read: (work: Work, asked: Asked, query: SegmentParameters) =>
+    readSegments(work, asked, asSegmentsQuestion(query)),
   rows: ({ groups }) =>
     groups.flatMap(({ key: name, segments }) =>
       segments.map(({ key: segment, ...rest }) => ({ group: name, segment, ...rest })),

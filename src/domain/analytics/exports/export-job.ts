@@ -9,6 +9,7 @@ import {
   type ExportPlan,
   fileWriter,
   keysOf,
+  namesOf,
   type ReportName,
   reportOf,
   REPORTS,
@@ -238,7 +239,7 @@ export const analyticsExport = jobKind({
     if (!stored) return { result: { exportId: id, deleted: true } };
     const report = reportOf(stored);
     if (report.kind === "computed") return writeAtOnce(work, file, stored, report);
-    const plan = { ...stored, found: await report.find?.(work, stored.asked, stored.query) };
+    const plan = { ...stored, found: await report.find?.(work, stored, namesOf(stored.columns)) };
     const known = State.safeParse(json);
     const state: State = known.success
       ? known.data

@@ -23,8 +23,9 @@ import {
 import { pagesByStretch, type Stretch } from "./stretches.ts";
 import { findListed, type ListQuestion } from "../lists/list-segment.ts";
 import { dateOfDay, untilAsOf } from "../range.ts";
-import { lastCompleteDay, SEGMENTS, segmentsOf } from "../segments.ts";
-import { type PropertyFilter, readFilters, whereOf } from "../trend-query.ts";
+import { findPlaces, SEGMENTS } from "../segments.ts";
+import { type PropertyFilter, whereOf } from "../properties.ts";
+import { readFilters } from "../trend-query.ts";
 import type { Scope } from "../../kernel/caller.ts";
 import { type CursorParts, type Pages, readPages, SNAPSHOT } from "../../kernel/cursor.ts";
 import { invalid } from "../../kernel/errors.ts";
@@ -173,7 +174,6 @@ export const PLAYER_SEGMENTS: readonly string[] = GROUPS.flatMap((group) =>
 type PlayerQuery = { segment?: string | undefined; list?: ListQuestion | undefined };
 
 const ofEvents: ReadonlySet<string> = new Set(["firstEventAt", "lastEventAt", "events"]);
-const ofSegments: ReadonlySet<string> = new Set(GROUPS);
 
 /**
  * Players with what analytics know of them: those of whom none was merged into another. XP, level and profile
@@ -205,24 +205,26 @@ const playerReport = rowReport<PlayerQuery>({
     { name: "deletedAt", type: "time", select: msOf("p.deleted_at"), isExtra: true },
   ],
   keys: [{ select: sql`p.id`, type: "uuid" }],
-  find: async (work, asked, { list }) => list && findListed(work, asked, list),
+  find: async (work, { asked, query: { list, segment } }, names) => ({
+    listed: list && (await findListed(work, asked, list)),
+    segments:
+      segment !== undefined || GROUPS.some((group) => names.has(group))
+        ? await findPlaces(work, asked.frame)
+        : undefined,
+  }),
   from: ({ asked: { frame }, query: { segment }, uptoId, found }, names) => {
     const [group, key] = segment?.split(":") ?? [];
-    const at = { lastDay: lastCompleteDay(frame), untilMs: frame.asOfMs };
-    const hasAny = (some: ReadonlySet<string>) => [...some].some((name) => names.has(name));
-    const events = hasAny(ofEvents)
+    const { listed, segments } = found!;
+    const events = [...ofEvents].some((name) => names.has(name))
       ? sql`left join (
           select player_id, min(at) as first_at, max(at) as last_at, count(*) as n
           from (${eventsOf(frame)}) e group by 1) a on a.player_id = p.id`
       : sql``;
-    const segments =
-      group !== undefined || hasAny(ofSegments)
-        ? sql`left join (${segmentsOf(frame, at)}) s on s.player_id = p.id`
-        : sql``;
     return sql`
-      from players p ${events} ${segments}
+      from players p ${events}
+        ${segments ? sql`left join (${segments}) s on s.player_id = p.id` : sql``}
       where p.project_id = ${frame.projectId}::uuid
-        and ${found ? sql`p.id in (select player_id from (${found}) l)` : sql`p.merged_into is null`}
+        and ${listed ? sql`p.id in (select player_id from (${listed}) l)` : sql`p.merged_into is null`}
         ${uptoId === undefined ? sql`` : sql`and p.id <= ${uptoId}::uuid`}
         ${group === undefined ? sql`` : sql`and s.${sql.ref(group)} = ${key}`}`;
   },
@@ -327,6 +329,10 @@ const rowAfter = ({ keys }: RowReport<unknown>, after: After): RawBuilder<unknow
     keys.map(({ type }, i) => sql`${after[i]}::${sql.raw(type)}`),
   )})`;
 
+/** The names of the report's columns that a file reads. */
+export const namesOf = (columns: readonly FileColumn[]): ReadonlySet<string> =>
+  new Set(columns.map(({ of }) => of));
+
 /** Selects the rows of a report in their order; with `page` some of them, with their keys. */
 export const rowQuery = (
   report: RowReport<unknown>,
@@ -334,7 +340,7 @@ export const rowQuery = (
   columns: readonly FileColumn[],
   page?: { after: After | undefined; limit: number },
 ): RawBuilder<unknown> => {
-  const names = new Set(columns.map(({ of }) => of));
+  const names = namesOf(columns);
   const selected = report.columns
     .filter(({ name }) => names.has(name))
     .map(({ name, select }) => sql`${select} as ${sql.id(name)}`);
@@ -375,8 +381,7 @@ export const writeExport = async (
     return writeComputed(plan, report.rows(answer), put);
   }
   // Of one snapshot, which is that of the number they are behind.
-  const found =
-    report.find && (await inSnapshot(parts, (work) => report.find!(work, plan.asked, plan.query)));
+  const found = await inSnapshot(parts, async (work) => report.find?.(work, plan, namesOf(plan.columns)));
   const question = { ...plan, found };
   const span = report.span?.(question);
   // Where there is one session, a cursor is what others can come in between.

@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from "kysely";
 import { z } from "zod";
 import { auditDefinition } from "../../accounts/audit/audit.ts";
+import type { ActiveBy } from "../active-players.ts";
 import type { Asked } from "../ask.ts";
 import { type CohortNumber, type CohortQuestion, findCohortPlayers } from "../cohorts.ts";
 import {
@@ -36,7 +37,7 @@ export type ListQuestion =
   | { of: "retention"; question: RetentionQuestion; number: RetentionNumber }
   | { of: "cohorts"; question: CohortQuestion; number: CohortNumber }
   | { of: "funnels"; question: FunnelQuestion; number: FunnelNumber }
-  | { of: "segments"; number: { group: SegmentGroup; segment: string } };
+  | { of: "segments"; question: ActiveBy; number: { group: SegmentGroup; segment: string } };
 
 type ExperimentQuestion = { ruleId: string; against?: Against | undefined; population: Population };
 
@@ -66,7 +67,7 @@ export const findListed = async (
     case "funnels":
       return (await findFunnelPlayers(work, asked, list.question, list.number)).query(asked.frame);
     case "segments":
-      return findSegmentPlayers(work, asked.frame, list.number);
+      return findSegmentPlayers(work, asked.frame, list.number, list.question);
   }
 };
 
@@ -123,9 +124,9 @@ const readSome = async (
 export const listSegmentPlayers = async (
   work: Work,
   { frame }: Asked,
-  asked: PageQuery & { group: SegmentGroup; segment: string },
+  asked: PageQuery & ActiveBy & { group: SegmentGroup; segment: string },
 ): Promise<Page<ListedPlayer>> => {
-  const listed = await findSegmentPlayers(work, frame, asked);
+  const listed = await findSegmentPlayers(work, frame, asked, asked);
   const some = { limit: asked.limit, offset: offsetOf(asked) };
   const { players, total } = await readSome(work, frame, listed, some);
   return pageOf(players, total, asked);

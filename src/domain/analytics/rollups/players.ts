@@ -340,7 +340,7 @@ export const eachRolledPlayer = (
 };
 
 /** Calls `take` with the time of the first event ever of all players who had one before `asOf`. */
-export const eachFirstTime = (work: Work, rolled: Rolled, take: (firstMs: number) => void): Promise<void> =>
+export const eachRolledFirst = (work: Work, rolled: Rolled, take: (firstMs: number) => void): Promise<void> =>
   eachPlayerOf(work, rolled, {
     which: sql`false`,
     take: () => undefined,
@@ -351,6 +351,6 @@ export const eachFirstTime = (work: Work, rolled: Rolled, take: (firstMs: number
 /** The time of the first event of all players; undefined without any. */
 export const findFirstTime = async (work: Work, rolled: Rolled): Promise<number | undefined> => {
   let firstMs = Infinity;
-  await eachFirstTime(work, rolled, (ms) => void (firstMs = Math.min(firstMs, ms)));
+  await eachRolledFirst(work, rolled, (ms) => void (firstMs = Math.min(firstMs, ms)));
   return firstMs === Infinity ? undefined : firstMs;
 };
