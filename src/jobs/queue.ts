@@ -1,9 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type Bull from "bull";
-import type { Redis } from "ioredis";
 import type { Logger } from "pino";
 import { grouped } from "../domain/kernel/flights.ts";
-import type { RedisConnections } from "../platform/redis-connection.ts";
 
 /**
  * Jobs that one process may wake in another, each through a queue of this name in Redis, which processes of
@@ -61,7 +59,19 @@ export const createLocalQueue = (): Queue => {
   };
 };
 
-type BullOptions = { connections: RedisConnections; prefix: string; log: Logger };
+type BullClient = ReturnType<NonNullable<Bull.QueueOptions["createClient"]>>;
+
+type BullOptions = {
+  /** Opens connections to Redis; those whose commands block do so for `blockSeconds` at most. */
+  connections: {
+    open(): BullClient;
+    openBlocking(): BullClient;
+    blockSeconds: number;
+    warn(err: unknown, message: string): void;
+  };
+  prefix: string;
+  log: Logger;
+};
 
 /** Delay before a queue polls Redis again after an error, in ms. */
 const ASK_AGAIN_MS = 1_000;
@@ -125,11 +135,11 @@ export const createBullQueue = async (options: BullOptions): Promise<Queue> => {
 /** Bull's queues by name, each created on demand. */
 const bullQueues = (Library: typeof Bull, { connections, prefix }: BullOptions) => {
   const queues = new Map<QueuedJobName, Bull.Queue>();
-  const clients: Redis[] = [];
-  const shared = new Map<string, Redis>();
+  const clients: BullClient[] = [];
+  const shared = new Map<string, BullClient>();
 
   /** All queues send over one connection, and listen on another; each blocks on one of its own. */
-  const createClient = (type: string): Redis => {
+  const createClient = (type: string): BullClient => {
     const known = shared.get(type);
     if (known) return known;
     const client = type === "client" ? connections.open() : connections.openBlocking();
