@@ -71,6 +71,10 @@ describe("the work of a team in the console", () => {
       await analyst.press("Save as CSV");
       const csv = await eventually(() => readFile(join(folder.path, "funnels.csv"), "utf8"));
       assert.match(csv, /joined,.*\r?\n.*bought,/);
+      await analyst.press("Segments");
+      await analyst.press("New (7 days)");
+      await analyst.sees("3 players");
+      await analyst.sees("cleo");
     } finally {
       await folder.remove();
     }

@@ -356,7 +356,12 @@ const applySlice = (
       const verdict = applyNoting(events[count]!, batch, made);
       if (verdict) verdicts.push(verdict);
       count++;
-    } while (count < events.length && performance.now() < untilMs && !asksForMany(batch));
+    } while (
+      count < events.length &&
+      performance.now() < untilMs &&
+      !batch.budget.isSpent &&
+      !asksForMany(batch)
+    );
   };
   try {
     guarded(eventMaxMs, apply);
