@@ -1,3 +1,4 @@
+import { sql } from "kysely";
 import assert from "node:assert/strict";
 import { anAsker, markEvent } from "../support/analytics/histories.ts";
 import { aTenant, startApp } from "../support/app/app.ts";
@@ -188,6 +189,54 @@ describe("the overview of analytics", () => {
     assert.equal(await ranges({ compare: "none" }), null);
     const leap = { from: "2024-02-29", to: "2024-02-29", compare: "previous_year" };
     assert.deepEqual(await ranges(leap), ["2023-02-28", "2023-02-28"]);
+  });
+
+  it("compares what happened, too, with ranges that touch, that overlap and that do neither", async () => {
+    const { projectId } = asker.tenant;
+    const times = ["02-22T23:59", "02-23T00:00", "02-25T11:59", "02-25T12:01", "03-01T10:00", "03-01T12:00"];
+    const all = [...times, "03-02T00:00", "03-04T11:59", "03-05T10:00"].map((time) => `2026-${time}:00Z`);
+    await asker.store(all.map((at, i) => [`p${i % 3}`, "seen", at]));
+    // At each time a player sends a message, and begins a quest, which every other one completes on March 3.
+    await api.app.transact(({ db }) =>
+      sql`
+        with t as (
+          select e.occurred_at as at, row_number() over (order by e.occurred_at) as n, p.id
+          from tracked_events e join players p using (project_id, external_user_id)
+          where project_id = ${projectId}::uuid),
+        sent as (
+          insert into chat_messages (project_id, channel_id, seq, id, sender_id, type, content, moderation, created_at)
+          select ${projectId}::uuid, ${projectId}::uuid, n, gen_random_uuid(), id, 'TEXT', 'hi', 'VISIBLE', at from t)
+        insert into player_quests (project_id, player_id, quest_key, cycle_key, id, quest_version, state, percent,
+          started_at, started_by, completed_at, completions, doc, is_latest, is_live, updated_at)
+        select ${projectId}::uuid, id, 'q' || n, 'ONCE', gen_random_uuid(), 1, 'IN_PROGRESS', 0, at, 'API',
+          case when n % 2 = 0 then greatest(at, '2026-03-03') end, 0, '{}', true, true, at from t`.execute(
+        db,
+      ),
+    );
+    for (const [range, compared] of [
+      [WEEK, { compare: "previous_period" }],
+      [{ ...WEEK, asOf: "2026-03-04T12:00:00Z" }, { compare: "previous_period" }],
+      [{ ...WEEK, to: "2026-03-04", asOf: "2026-03-04T12:00:00Z" }, { compare: "previous_period" }],
+      [{ ...WEEK, to: "2026-03-14" }, { compare: "previous_week" }],
+      [WEEK, { compare: "custom", compareFrom: "2026-02-21", compareTo: "2026-02-25" }],
+    ] as const) {
+      const { metrics, comparison } = await asker.ask("overview", { ...range, ...compared });
+      const own = await asker.ask("overview", { ...range, compare: "none" });
+      const { start: from, end: to } = comparison;
+      const other = await asker.ask("overview", { ...range, from, to, compare: "none" });
+      assert.ok(metrics.messages.previous > 0 && metrics.questsStarted.previous > 0);
+      for (const name of [
+        "messages",
+        "messageSenders",
+        "questsStarted",
+        "questsCompleted",
+        "questCompletionRate",
+      ]) {
+        const { value, previous, series } = metrics[name];
+        assert.deepEqual([value, series], [own.metrics[name].value, own.metrics[name].series], name);
+        assert.equal(previous, other.metrics[name].value, name);
+      }
+    }
   });
 
   it("counts merged players as one, and no events that were rejected or reverted", async () => {

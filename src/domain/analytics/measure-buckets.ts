@@ -1,7 +1,17 @@
 import { sql } from "kysely";
 import { eachActivePlayer, eachFirstTime } from "./active-players.ts";
 import { rounded } from "./comparison.ts";
-import { type Effect, EFFECTS, effectsOf, GAINS, instant, periodAt, within, withIndexes } from "./events.ts";
+import {
+  countAtMost,
+  type Effect,
+  EFFECTS,
+  effectsOf,
+  GAINS,
+  instant,
+  periodAt,
+  within,
+  withIndexes,
+} from "./events.ts";
 import { MONTH_DAYS, WEEK_DAYS } from "./measure-players.ts";
 import { bucketOf, type Buckets, dayBuckets, type Frame, localDay, type Range, untilAsOf } from "./range.ts";
 import { daysUntil } from "./rollups/closed-days.ts";
@@ -87,7 +97,14 @@ export const METRICS = {
 export type MetricName = keyof typeof METRICS;
 export const METRIC_NAMES = Object.keys(METRICS) as MetricName[];
 
-type Measuring = { work: Work; frame: Frame; range: Range; buckets: Buckets };
+type Measuring = {
+  work: Work;
+  frame: Frame;
+  range: Range;
+  buckets: Buckets;
+  /** The first bucket of each part of the range that is measured as a whole, too; absent: of all of it. */
+  parts?: readonly number[];
+};
 
 const zero = (): Whole => ({
   activity: { active: 0, events: 0 },
@@ -102,14 +119,12 @@ const zero = (): Whole => ({
   quests: { started: 0, completed: 0 },
 });
 
-/** What is measured: by bucket, and of the whole range. */
-type Measured = { wholes: Whole[]; total: Whole };
+/** What is measured: by bucket, and of each part of the range; players, of all of it as the first part. */
+type Measured = { wholes: Whole[]; totals: Whole[] };
 type Add = (measuring: Measuring, measured: Measured, needs: ReadonlySet<Part>) => Promise<void>;
 
-/** @param d the number of a bucket; null: the whole range */
-const wholeOf = ({ wholes, total }: Measured, d: number | null): Whole => (d === null ? total : wholes[d]!);
-
-const addActivity: Add = async ({ work, frame, range, buckets }, { wholes, total }, needs) => {
+const addActivity: Add = async ({ work, frame, range, buckets }, { wholes, totals }, needs) => {
+  const total = totals[0]!;
   const spans = wholeDays(frame, buckets);
   const untilMs = untilAsOf(frame, range).endMs;
   const days = spans && (await daysUntil(work, frame, untilMs));
@@ -194,7 +209,7 @@ const eachGap = (days: Days, { first, last }: Span, take: TakeActive): void => {
 const addWindows: Add = async ({ work, frame, range, buckets }, measured) => {
   const ofBuckets = daysOfBuckets(frame, buckets);
   const spans = [...ofBuckets, { first: ofBuckets[0]!.first, last: ofBuckets.at(-1)!.last }];
-  const wholes = [...measured.wholes, measured.total];
+  const wholes = [...measured.wholes, measured.totals[0]!];
   const firstDay = Math.min(range.firstDay, spans[0]!.last - MONTH_DAYS + 1);
   const days = dayBuckets(frame, firstDay, range.lastDay);
   const untilMs = untilAsOf(frame, range).endMs;
@@ -258,7 +273,7 @@ export const measureNewcomers = async (
   return found;
 };
 
-const addNewcomers: Add = async ({ work, frame, range, buckets }, { wholes, total }) => {
+const addNewcomers: Add = async ({ work, frame, range, buckets }, { wholes, totals }) => {
   const { endMs } = untilAsOf(frame, range);
   const [found] = await measureNewcomers(work, frame, [{ buckets, endMs }]);
   let players = found!.before;
@@ -266,44 +281,47 @@ const addNewcomers: Add = async ({ work, frame, range, buckets }, { wholes, tota
     players += fresh;
     wholes[i]!.newcomers = { fresh, total: players };
   }
-  total.newcomers = { fresh: players - found!.before, total: players };
+  totals[0]!.newcomers = { fresh: players - found!.before, total: players };
 };
 
-const addEffects: Add = async ({ work, frame, range, buckets }, measured) => {
+const addEffects: Add = async ({ work, frame, range, buckets, parts = [0] }, { wholes, totals }) => {
   const { startMs, endMs } = untilAsOf(frame, range);
   // From rollups, where there are such; the others, or all, from where they are stored.
   const gains = await sumRolledGains(work, frame, { cutsMs: buckets.startsMs, untilMs: endMs });
   const rolledUp: readonly Effect[] = gains ? GAINS : [];
   const others = EFFECTS.filter((name) => !rolledUp.includes(name));
   const effects = effectsOf(frame, others, { fromMs: startMs, untilMs: endMs });
-  const query = sql<{ metric: Effect; key: string; d: number | null; amount: number; players: number }>`
-    select metric, key, d, sum(amount) as amount,
+  type Row = { metric: Effect; key: string; d: number | null; part: number; amount: number; players: number };
+  const query = sql<Row>`
+    select metric, key, d, part, sum(amount) as amount,
       count(distinct player_id) filter (where metric = 'messages') as players
     from (
-      select metric, case when metric = 'currencyGranted' then key else '' end as key, player_id, amount,
-        ${bucketOf(buckets, sql`at`)} as d
-      from (${effects}) x) e
-    group by grouping sets ((metric, key, d), (metric, key))`;
+      select *, width_bucket(d, ${`{${parts.join(",")}}`}::int[]) - 1 as part from (
+        select metric, case when metric = 'currencyGranted' then key else '' end as key, player_id, amount,
+          ${bucketOf(buckets, sql`at`)} as d
+        from (${effects}) x) e) e
+    group by grouping sets ((metric, key, d), (metric, key, part))`;
   const { rows } = await withIndexes(work, () => query.execute(work.db));
   const add = (
-    d: number | null,
+    { effects: { sums, currencies } }: Whole,
     { metric, key, amount }: { metric: Effect; key: string; amount: number },
   ) => {
-    const { sums, currencies } = wholeOf(measured, d).effects;
     sums[metric] += amount;
     if (metric === "currencyGranted" && amount !== 0) currencies[key] = (currencies[key] ?? 0) + amount;
   };
-  for (const { d, players, ...row } of rows) {
-    add(d, row);
-    if (row.metric === "messages") wholeOf(measured, d).effects.senders = players;
+  for (const { d, part, players, ...row } of rows) {
+    const whole = d === null ? totals[part]! : wholes[d]!;
+    add(whole, row);
+    if (row.metric === "messages") whole.effects.senders = players;
   }
   for (const { metric, key, sums } of gains ?? [])
     for (const [d, amount] of sums.entries())
-      for (const place of [d, null]) add(place, { metric, key, amount });
+      for (const whole of [wholes[d]!, totals[countAtMost(parts, d) - 1]!])
+        add(whole, { metric, key, amount });
 };
 
 /** Counts the quests that were started, and how many of those were completed by `asOf`. */
-const addQuests: Add = async ({ work, frame, range, buckets }, { wholes, total }) => {
+const addQuests: Add = async ({ work, frame, range, buckets, parts = [0] }, { wholes, totals }) => {
   const { startMs, endMs } = untilAsOf(frame, range);
   const { rows } = await sql<{ d: number; started: number; completed: number }>`
     select ${bucketOf(buckets, sql`started_at`)} as d, count(*) as started,
@@ -311,7 +329,7 @@ const addQuests: Add = async ({ work, frame, range, buckets }, { wholes, total }
     from player_quests where project_id = ${frame.projectId}::uuid
       and ${within("started_at", { fromMs: startMs, untilMs: endMs })} group by 1`.execute(work.db);
   for (const { d, started, completed } of rows)
-    for (const { quests } of [wholes[d]!, total]) {
+    for (const { quests } of [wholes[d]!, totals[countAtMost(parts, d) - 1]!]) {
       quests.started += started;
       quests.completed += completed;
     }
@@ -331,11 +349,12 @@ const ADD: Readonly<Record<Part, Add>> = {
  * @param measuring the first bucket begins with the range
  */
 export const measureBuckets = async (measuring: Measuring, needs: ReadonlySet<Part>): Promise<Measured> => {
-  const measured: Measured = { wholes: measuring.buckets.startsMs.map(zero), total: zero() };
+  const { buckets, parts = [0] } = measuring;
+  const measured: Measured = { wholes: buckets.startsMs.map(zero), totals: parts.map(zero) };
   // A range that was not begun has no bucket, and nothing has happened in it.
   if (measured.wholes.length === 0) return measured;
   for (const part of needs) await ADD[part](measuring, measured, needs);
-  for (const whole of [...measured.wholes, measured.total])
+  for (const whole of [...measured.wholes, measured.totals[0]!])
     whole.returning = whole.activity.active - whole.newcomers.fresh;
   return measured;
 };

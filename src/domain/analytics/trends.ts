@@ -25,6 +25,7 @@ import {
   type Buckets,
   calendarBuckets,
   dateOfDay,
+  DAY_MS,
   dayBuckets,
   daysOf,
   type Frame,
@@ -70,16 +71,49 @@ const daysWithin = (frame: Frame, { startMs, firstDay, lastDay }: Range): Bucket
   return { ...days, startsMs: days.startsMs.with(0, startMs) };
 };
 
+type Ranged = { work: Work; frame: Frame; ranges: readonly Range[] };
+type Happened = { wholes: Whole[]; total: Whole };
+
+/**
+ * Measures what happened in ranges, by day: at once where the second one ends as the first one begins, or less
+ * than a day before. Its own days end with those that had begun.
+ */
+const measureHappened = async ({ work, frame, ranges }: Ranged): Promise<Happened[]> => {
+  const days = ranges.map((one) => daysWithin(frame, one));
+  const [range, before] = ranges.map((one) => untilAsOf(frame, one));
+  const gapMs = before && before.endMs > before.startMs ? range!.startMs - before.endMs : -1;
+  if (gapMs < 0 || gapMs >= DAY_MS) {
+    const happened: Happened[] = [];
+    for (const [i, one] of ranges.entries()) {
+      const { wholes, totals } = await measureBuckets({ work, frame, range: one, buckets: days[i]! }, IN_ONE);
+      happened.push({ wholes, total: totals[0]! });
+    }
+    return happened;
+  }
+  const begun = days[1]!.startsMs.filter((ms) => ms < before!.endMs);
+  const startsMs = [...new Set([...begun, before!.endMs, ...days[0]!.startsMs])];
+  const first = startsMs.length - days[0]!.startsMs.length;
+  const both = { ...range!, startMs: before!.startMs, firstDay: before!.firstDay };
+  const buckets = { ...days[0]!, startsMs };
+  const parts = [...new Set([0, begun.length, first])];
+  const { wholes, totals } = await measureBuckets({ work, frame, range: both, buckets, parts }, IN_ONE);
+  return [
+    { wholes: wholes.slice(first), total: totals.at(-1)! },
+    { wholes: wholes.slice(0, begun.length), total: totals[0]! },
+  ];
+};
+
 /** Measures ranges: everything that an overview shows. */
 const measureRanges = async (
-  work: Work,
-  { frame, ranges, activeEvents }: { frame: Frame; ranges: readonly Range[]; activeEvents: ActiveEvents },
+  { work, frame, ranges }: Ranged,
+  activeEvents: ActiveEvents,
 ): Promise<Measured[]> => {
   const asked = ranges.map((range) => ({
     buckets: daysWithin(frame, range),
     endMs: untilAsOf(frame, range).endMs,
   }));
   const newcomers = await measureNewcomers(work, frame, asked);
+  const happened = await measureHappened({ work, frame, ranges });
   const measured: Measured[] = [];
   for (const [i, range] of ranges.entries()) {
     const { before, fresh: newPlayers } = newcomers[i]!;
@@ -87,8 +121,7 @@ const measureRanges = async (
     const activity = await measureActivity({ work, frame, range, activeEvents });
     // Whoever is new is active too, unless only some events count.
     const returning = activity.returning ?? activity.active - fresh;
-    const { buckets } = asked[i]!;
-    const { wholes, total } = await measureBuckets({ work, frame, range, buckets }, IN_ONE);
+    const { wholes, total } = happened[i]!;
     const sums = EFFECTS.map((name) => [name, wholes.map(({ effects }) => effects.sums[name])]);
     const { dailyActive: activePlayers, dailyEvents: events } = activity;
     measured.push({
@@ -110,7 +143,7 @@ const measureRanges = async (
 export const readOverview = async (work: Work, { frame, range }: Asked, query: OverviewQuery) => {
   const compared = comparedWith(frame, range, query);
   const ranges = compared ? [range, compared.range] : [range];
-  const [now, before] = await measureRanges(work, { frame, ranges, activeEvents: query.activeEvents });
+  const [now, before] = await measureRanges({ work, frame, ranges }, query.activeEvents);
   return {
     comparison: compared ? showComparison(compared) : null,
     metrics: { ...showMetrics(now!, before), currencyGranted: showCurrencies(now!, before) },
@@ -284,14 +317,14 @@ const readNumbers = async (asking: Asking): Promise<Numbers[][]> => {
     countedBy(metric) !== undefined && (metric.kind !== "overview" || needsEvents(query));
   const others = query.metrics.map(({ metric }) => metric).filter((metric) => !isOfEvents(metric));
   const needs = needsOf(others);
-  const { wholes, total } = await measureBuckets({ work, frame, range, buckets }, needs);
+  const { wholes, totals } = await measureBuckets({ work, frame, range, buckets }, needs);
   const numbers: Numbers[][] = [];
   for (const { metric } of query.metrics) {
     if (isOfEvents(metric)) numbers.push(await readFromEvents(asking, countedBy(metric)!));
     else {
       const known = metric as Extract<TrendMetric, { kind: "overview" | "currency" }>;
       numbers.push([
-        { key: null, points: wholes.map((whole) => read(known, whole)), total: read(known, total) },
+        { key: null, points: wholes.map((whole) => read(known, whole)), total: read(known, totals[0]!) },
       ]);
     }
   }
