@@ -44,12 +44,10 @@ type Place = { projectId: string; calendar: string };
 const placeOf = (frame: Frame): Place => ({ projectId: frame.projectId, calendar: calendarOf(frame) });
 
 const readStanding = async ({ db }: Work, { projectId, calendar }: Place, day: number): Promise<Standing> => {
-  const standing = new Standing(day);
   const { rows } = await sql<{ chunk: number; document: Uint8Array }>`
     select chunk, document from analytics_standings where project_id = ${projectId}::uuid
       and calendar = ${calendar} and day = ${day}::int`.execute(db);
-  for (const { chunk, document } of rows) standing.read(chunk, document);
-  return standing;
+  return Standing.read(day, rows);
 };
 
 /** The last day up to which players who are one person by now were known as one, or only one had come. */

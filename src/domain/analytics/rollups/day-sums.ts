@@ -1,5 +1,5 @@
 import { monthOf, weekOf } from "../range.ts";
-import { CHUNK_BITS, VarintReader, VarintWriter } from "./documents.ts";
+import { CHUNK_PLAYERS, VarintReader, VarintWriter } from "./documents.ts";
 import type { RolledPlayer } from "./players.ts";
 
 /**
@@ -148,13 +148,13 @@ export class Standing {
   }
 
   set(no: number, last: number, first: number): void {
-    if (no >= this.last.length) this.#grow(no);
+    if (no >= this.last.length) this.#grow(Math.max(2 * this.last.length, no + 1));
     this.last[no] = last;
     this.first[no] = first;
   }
 
-  #grow(no: number): void {
-    const length = Math.max(2 * this.last.length, ((no >> CHUNK_BITS) + 1) << CHUNK_BITS);
+  #grow(players: number): void {
+    const length = Math.ceil(players / CHUNK_PLAYERS) * CHUNK_PLAYERS;
     const [last, first] = [this.last, this.first];
     (this.last = new Int32Array(length).fill(NEVER)).set(last);
     (this.first = new Int32Array(length)).set(first);
@@ -163,7 +163,7 @@ export class Standing {
   /** By player of the chunk: 0, or how many days ago the last day is, and how many before that the first. */
   write(chunk: number): Uint8Array {
     const writer = new VarintWriter();
-    for (let no = chunk << CHUNK_BITS; no < (chunk + 1) << CHUNK_BITS; no++) {
+    for (let no = chunk * CHUNK_PLAYERS; no < (chunk + 1) * CHUNK_PLAYERS; no++) {
       const last = this.lastOf(no);
       writer.add(last === NEVER ? 0 : this.day - last);
       if (last !== NEVER) writer.add(last - this.first[no]!);
@@ -171,12 +171,22 @@ export class Standing {
     return writer.bytes;
   }
 
-  read(chunk: number, document: Uint8Array): void {
-    const reader = new VarintReader(document);
-    for (let no = chunk << CHUNK_BITS; !reader.isAtEnd; no++) {
-      const ago = reader.next();
-      if (ago > 0) this.set(no, this.day - ago, this.day - ago - reader.next());
+  /** Reads all chunks of a day. */
+  static read(day: number, documents: readonly { chunk: number; document: Uint8Array }[]): Standing {
+    const standing = new Standing(day);
+    const chunks = Math.max(0, ...documents.map(({ chunk }) => chunk + 1));
+    standing.#grow(chunks * CHUNK_PLAYERS);
+    const { last, first } = standing;
+    for (const { chunk, document } of documents) {
+      const reader = new VarintReader(document);
+      for (let no = chunk * CHUNK_PLAYERS; !reader.isAtEnd; no++) {
+        const ago = reader.next();
+        if (ago === 0) continue;
+        last[no] = day - ago;
+        first[no] = day - ago - reader.next();
+      }
     }
+    return standing;
   }
 }
 

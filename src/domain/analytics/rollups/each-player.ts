@@ -210,8 +210,10 @@ type Chunk = {
 
 function* judgeChunk(rolled: Rolled, reading: Reading, chunk: Chunk): Steps<void> {
   const { firsts, entries, ownOf, gathered } = chunk;
+  const isOfEntries = reading.isOfActive && rolled.tails.size === 0 && rolled.personOf.size === 0;
   for (let player = 0; player < CHUNK_PLAYERS; player++) {
     if (player % PLAYERS_AT_ONCE === 0) yield;
+    if (isOfEntries && entries.startOf(player) === entries.startOf(player + 1)) continue;
     const no = (chunk.chunk << CHUNK_BITS) + player;
     const firstMs = firsts[player]!;
     const [from, to] = [entries.startOf(player), entries.startOf(player + 1)];
