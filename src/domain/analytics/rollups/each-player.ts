@@ -208,48 +208,65 @@ type Chunk = {
   gathered: ReadonlyMap<Person, Gathered>;
 };
 
+/** Adds what a chunk has of a person, who may have more in others. */
+const gather = (one: Gathered, firstMs: number, { entries, from, to }: Own): void => {
+  if (Number.isNaN(firstMs)) return;
+  one.firstMs = Number.isNaN(one.firstMs) ? firstMs : Math.min(one.firstMs, firstMs);
+  for (let i = from; i < to; i++) {
+    one.keys.push(entries.keys[i]!);
+    one.counts.push(entries.counts[i]!);
+  }
+};
+
+/** Judges a player whom the rollups do not know whole. */
+function* judgeUnsettled(
+  rolled: Rolled,
+  reading: Reading,
+  { no, firstMs, tail }: { no: number; firstMs: number; tail: readonly TailEvent[] },
+  { entries, from, to }: Own,
+): Steps<void> {
+  const keys = [...entries.keys.subarray(from, to)];
+  const counts = [...entries.counts.subarray(from, to)];
+  const all = withTail(reading, { firstMs, keys, counts }, tail, rolled.firsts.get(no));
+  yield* judgeOne(rolled, reading, no, all);
+}
+
+/** Whether only players with an entry are judged. */
+const isOfEntriesAlone = ({ tails, personOf }: Rolled, { isOfActive }: Reading): boolean =>
+  isOfActive === true && tails.size === 0 && personOf.size === 0;
+
 function* judgeChunk(rolled: Rolled, reading: Reading, chunk: Chunk): Steps<void> {
   const { firsts, entries, ownOf, gathered } = chunk;
-  const isOfEntries = reading.isOfActive && rolled.tails.size === 0 && rolled.personOf.size === 0;
+  const isOfEntries = isOfEntriesAlone(rolled, reading);
   for (let player = 0; player < CHUNK_PLAYERS; player++) {
     if (player % PLAYERS_AT_ONCE === 0) yield;
-    if (isOfEntries && entries.startOf(player) === entries.startOf(player + 1)) continue;
+    const [from, to] = [entries.startOf(player), entries.startOf(player + 1)];
+    const size = to - from;
+    if (isOfEntries && size === 0) continue;
+    const own = { entries, from, to };
     const no = (chunk.chunk << CHUNK_BITS) + player;
     const firstMs = firsts[player]!;
-    const [from, to] = [entries.startOf(player), entries.startOf(player + 1)];
     const person = rolled.personOf.get(no);
-    if (person) {
-      const one = gathered.get(person)!;
-      if (Number.isNaN(firstMs)) continue;
-      one.firstMs = Number.isNaN(one.firstMs) ? firstMs : Math.min(one.firstMs, firstMs);
-      for (let i = from; i < to; i++) {
-        one.keys.push(entries.keys[i]!);
-        one.counts.push(entries.counts[i]!);
-      }
-      continue;
-    }
     const tail = rolled.tails.get(no);
-    if (tail) {
-      const own = {
-        firstMs,
-        keys: [...entries.keys.subarray(from, to)],
-        counts: [...entries.counts.subarray(from, to)],
-      };
-      yield* judgeOne(rolled, reading, no, withTail(reading, own, tail, rolled.firsts.get(no)));
-    } else if (isJudged(rolled, reading, firstMs, to - from)) {
-      const { keys, counts } = ownOf.copy(entries, from, to);
-      const steps = reading.judge({ who: no, firstMs, size: to - from, keys, counts });
+    if (person) gather(gathered.get(person)!, firstMs, own);
+    else if (tail) yield* judgeUnsettled(rolled, reading, { no, firstMs, tail }, own);
+    else if (isJudged(rolled, reading, firstMs, size)) {
+      const { keys, counts } = ownOf.copy(own);
+      const steps = reading.judge({ who: no, firstMs, size, keys, counts });
       if (steps) yield* steps;
     }
   }
 }
+
+/** The entries of one player. */
+type Own = { entries: Entries; from: number; to: number };
 
 /** The keys and counts of one player after the other. */
 class OwnEntries {
   keys = new Float64Array(1_024);
   counts = new Int32Array(1_024);
 
-  copy({ keys, counts }: Entries, from: number, to: number): this {
+  copy({ entries: { keys, counts }, from, to }: Own): this {
     const size = to - from;
     if (size > this.keys.length) {
       this.keys = new Float64Array(2 * size);
