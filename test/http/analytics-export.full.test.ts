@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
+import { sql } from "kysely";
 import { columnsOf } from "../../src/domain/analytics/exports/columns.ts";
 import { fileWriter } from "../../src/domain/analytics/exports/reports.ts";
+import { rollUpAll } from "../support/analytics/histories.ts";
 import { aKey, aTenant, startApp, type Tenant } from "../support/app/app.ts";
 import { putOnPlan } from "../support/app/plans.ts";
 import { aMember } from "../support/app/member.ts";
@@ -134,6 +136,20 @@ describe("exports of analytics as files", () => {
       ],
     );
     assert.deepEqual(await rowsOf({ report: "players", segment: "lifecycle:new" }), []);
+  });
+
+  it("of players know the events before asOf, also those that are deleted with age", async () => {
+    const times = ["2026-03-02T10:00:00.001Z", "2026-03-02T11:00:00.000Z", "2026-03-02T12:00:00.000Z"];
+    const tenant = await aHistory(times.map((timestamp) => event({ timestamp })));
+    await rollUpAll(api, tenant.projectId);
+    const columns = "firstEventAt,lastEventAt,events";
+    const query = { report: "players", format: "json", columns, asOf: "2026-03-02T12:00:00Z" };
+    const expected = [{ firstEventAt: times[0], lastEventAt: times[1], events: 2 }];
+    assert.deepEqual(JSON.parse(await exported(api, tenant, query)), expected);
+    await api.app.transact(({ db }) =>
+      sql`delete from tracked_events where project_id = ${tenant.projectId}::uuid`.execute(db),
+    );
+    assert.deepEqual(JSON.parse(await exported(api, tenant, query)), expected);
   });
 
   it("come back byte for byte from another project that they were sent to", async () => {

@@ -18,6 +18,7 @@ import { addZone } from "../../../src/domain/analytics/rollups/closed-days.ts";
 import { closeDays, rollUp } from "../../../src/domain/analytics/rollups/roll-up.ts";
 import { verifyRollups } from "../../../src/domain/analytics/rollups/verify.ts";
 import { openRolled } from "../../../src/domain/analytics/rollups/rolled.ts";
+import { findEvents } from "../../../src/domain/analytics/exports/player-events.ts";
 import { listSegmentPlayers } from "../../../src/domain/analytics/lists/list-segment.ts";
 import { readSegments, SEGMENT_GROUPS } from "../../../src/domain/analytics/segments.ts";
 import { readMetric } from "../../../src/domain/analytics/trend-query.ts";
@@ -110,6 +111,10 @@ const QUESTIONS: Readonly<Record<string, Question>> = {
   lifecycle: (work, asked) => readSegments(work, asked, { groups: ["lifecycle"], averages: false }),
   churned: (work, asked) =>
     listSegmentPlayers(work, asked, { group: "lifecycle", segment: "churned", page: 1, limit: 3 }),
+  playerEvents: async (work, { frame }) => {
+    const found = await findEvents(work, frame);
+    return (await sql`select * from (${found}) x order by player_id`.execute(work.db)).rows;
+  },
   levels: (work, asked) =>
     listSegmentPlayers(work, asked, { group: "level", segment: "1", page: 2, limit: 2 }),
 };

@@ -183,8 +183,8 @@ export type ReportQuestion<Q> = {
   stretch?: Stretch | undefined;
 };
 
-/** Queries of players: those who are listed, and the segments of all. */
-export type Found = { listed: RawBuilder<unknown> | undefined; segments: RawBuilder<unknown> | undefined };
+/** Queries of players: those who are listed, and the events and the segments of all. */
+export type Found = Record<"listed" | "events" | "segments", RawBuilder<unknown> | undefined>;
 
 /** A column that a statement selects. `select`: gives ms for a time, text for JSON, float8 for a number. */
 type SelectedColumn = ReportColumn & { select: RawBuilder<unknown> };
@@ -207,8 +207,8 @@ export type RowReport<Q> = {
   ): Promise<Found>;
   /** Of rows that are ordered by their time first: within which times they are. */
   span?(question: ReportQuestion<Q>): Stretch;
-  /** Returns `from … where …`. @param names of the columns that are read */
-  from(question: ReportQuestion<Q>, names: ReadonlySet<string>): RawBuilder<unknown>;
+  /** Returns `from … where …`. */
+  from(question: ReportQuestion<Q>): RawBuilder<unknown>;
 };
 
 /** A report whose answer is computed at once, and is its rows; a column of JSON gets its text. */

@@ -156,7 +156,11 @@ const writeAtOnce = async (
 };
 
 const countExportRows = async ({ db }: Work, report: RowReport<unknown>, plan: ReadPlan): Promise<number> => {
-  const { rows } = await sql<{ n: number }>`select count(*) as n ${report.from(plan, new Set())}`.execute(db);
+  // What players did adds no row.
+  const found = plan.found && { ...plan.found, events: undefined };
+  const { rows } = await sql<{ n: number }>`select count(*) as n ${report.from({ ...plan, found })}`.execute(
+    db,
+  );
   return rows[0]!.n;
 };
 

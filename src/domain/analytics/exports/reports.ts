@@ -20,6 +20,7 @@ import {
   segmentReport,
   trendReport,
 } from "./columns.ts";
+import { findEvents } from "./player-events.ts";
 import { pagesByStretch, type Stretch } from "./stretches.ts";
 import { findListed, type ListQuestion } from "../lists/list-segment.ts";
 import { dateOfDay, untilAsOf } from "../range.ts";
@@ -173,7 +174,7 @@ export const PLAYER_SEGMENTS: readonly string[] = GROUPS.flatMap((group) =>
 /** `list`: those behind a number. */
 type PlayerQuery = { segment?: string | undefined; list?: ListQuestion | undefined };
 
-const ofEvents: ReadonlySet<string> = new Set(["firstEventAt", "lastEventAt", "events"]);
+const OF_EVENTS = ["firstEventAt", "lastEventAt", "events"] as const;
 
 /**
  * Players with what analytics know of them: those of whom none was merged into another. XP, level and profile
@@ -195,8 +196,8 @@ const playerReport = rowReport<PlayerQuery>({
     { name: "attributes", type: "json", select: sql`p.attributes::text` },
     { name: "createdAt", type: "time", select: msOf("p.created_at") },
     { name: "lastSeenAt", type: "time", select: msOf("p.last_seen_at") },
-    { name: "firstEventAt", type: "time", select: msOf("a.first_at") },
-    { name: "lastEventAt", type: "time", select: msOf("a.last_at") },
+    { name: "firstEventAt", type: "time", select: sql`a.first_ms` },
+    { name: "lastEventAt", type: "time", select: sql`a.last_ms` },
     { name: "events", type: "number", select: sql`coalesce(a.n, 0)::float8` },
     { name: "lifecycle", type: "text", select: sql`s.lifecycle` },
     { name: "engagement", type: "text", select: sql`s.engagement` },
@@ -207,21 +208,18 @@ const playerReport = rowReport<PlayerQuery>({
   keys: [{ select: sql`p.id`, type: "uuid" }],
   find: async (work, { asked, query: { list, segment } }, names) => ({
     listed: list && (await findListed(work, asked, list)),
+    events: OF_EVENTS.some((name) => names.has(name)) ? await findEvents(work, asked.frame) : undefined,
     segments:
       segment !== undefined || GROUPS.some((group) => names.has(group))
         ? await findPlaces(work, asked.frame)
         : undefined,
   }),
-  from: ({ asked: { frame }, query: { segment }, uptoId, found }, names) => {
+  from: ({ asked: { frame }, query: { segment }, uptoId, found }) => {
     const [group, key] = segment?.split(":") ?? [];
-    const { listed, segments } = found!;
-    const events = [...ofEvents].some((name) => names.has(name))
-      ? sql`left join (
-          select player_id, min(at) as first_at, max(at) as last_at, count(*) as n
-          from (${eventsOf(frame)}) e group by 1) a on a.player_id = p.id`
-      : sql``;
+    const { listed, events, segments } = found!;
     return sql`
-      from players p ${events}
+      from players p
+        ${events ? sql`left join (${events}) a on a.player_id = p.id` : sql``}
         ${segments ? sql`left join (${segments}) s on s.player_id = p.id` : sql``}
       where p.project_id = ${frame.projectId}::uuid
         and ${listed ? sql`p.id in (select player_id from (${listed}) l)` : sql`p.merged_into is null`}
@@ -347,7 +345,7 @@ export const rowQuery = (
   const keys = page ? report.keys.map(({ select }, i) => sql`${select}::text as ${sql.id(keyName(i))}`) : [];
   const order = sql.join(report.keys.map(({ select }) => select));
   return sql`
-    select ${sql.join([...selected, ...keys])} ${report.from(question, names)}
+    select ${sql.join([...selected, ...keys])} ${report.from(question)}
     ${page?.after === undefined ? sql`` : rowAfter(report, page.after)}
     order by ${order} ${page === undefined ? sql`` : sql`limit ${page.limit}`}`;
 };
