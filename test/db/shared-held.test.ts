@@ -115,13 +115,12 @@ describe("a player whose row is held", () => {
     const prize = { kind: "PRIZE", fulfilment: "CODE", perPlayerLimit: 1 } as const;
     await define(domain, projectId, "reward", { key: "code", name: "Code", ...prize });
     await domain.transact((work) => addCodes(work, projectId, { reward: "code", codes: ["a", "b", "c"] }));
-    const commits = (): Promise<number> =>
-      domain.transact(async ({ db }) => {
-        const { rows } = await sql<{ n: number }>`
-          select count(distinct xmin::text) as n from ledger_entries
-          where project_id = ${projectId}`.execute(db);
-        return rows[0]!.n;
-      });
+    const commits = async (): Promise<number> => {
+      const rows = await domain.sql<{ n: number }>`
+        select count(distinct xmin::text) as n from ledger_entries
+        where project_id = ${projectId}`;
+      return rows[0]!.n;
+    };
     const before = await commits();
     const outcomes = await Promise.allSettled([
       ...Array.from({ length: 20 }, () => grant("free")),

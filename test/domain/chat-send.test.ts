@@ -69,17 +69,12 @@ describe("sends to a channel", () => {
     assert.deepEqual([row!.last_seq, row!.messages, row!.told], [6, 6, 6]);
   });
 
-  const rows = async ({ ref }: Talk) => {
-    const found = await domain.transact(({ db }) =>
-      sql<{ last_seq: number; messages: number; told: number }>`
-        select last_seq::int as last_seq,
-          (select count(*)::int from chat_messages m where m.channel_id = c.id) as messages,
-          (select count(*)::int from outbox o where o.project_id = c.project_id
-            and o.type = 'chat.message_sent') as told
-        from chat_channels c where id = ${ref.channelId}`.execute(db),
-    );
-    return found.rows;
-  };
+  const rows = ({ ref }: Talk) => domain.sql<{ last_seq: number; messages: number; told: number }>`
+    select last_seq::int as last_seq,
+      (select count(*)::int from chat_messages m where m.channel_id = c.id) as messages,
+      (select count(*)::int from outbox o where o.project_id = c.project_id
+        and o.type = 'chat.message_sent') as told
+    from chat_channels c where id = ${ref.channelId}`;
 
   type Step = { kind: "SEND" | "EDIT" | "DELETE"; player: number; text: string; id: number; at: number };
   const step = fc.record<Step>({

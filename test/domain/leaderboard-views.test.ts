@@ -75,13 +75,11 @@ describe("views of leaderboards", () => {
     return id;
   };
   const bySql = async (id: string, ties: Ties): Promise<[string, number][]> => {
-    const found = await domain.transact(({ db }) =>
-      sql<{ player_id: string; rank: number }>`
-        select player_id, ${sql.raw(RANK[ties])} as rank from leaderboard_entries
-        where project_id = ${projectId} and period_id = ${id}
-        order by rank_score, rank_tie, player_id`.execute(db),
-    );
-    return found.rows.map((row) => [row.player_id, row.rank]);
+    const found = await domain.sql<{ player_id: string; rank: number }>`
+      select player_id, ${sql.raw(RANK[ties])} as rank from leaderboard_entries
+      where project_id = ${projectId} and period_id = ${id}
+      order by rank_score, rank_tie, player_id`;
+    return found.map((row) => [row.player_id, row.rank]);
   };
   const shown = (data: readonly { playerId: string; rank: number }[]): [string, number][] =>
     data.map(({ playerId, rank }) => [playerId, rank]);
@@ -255,9 +253,7 @@ describe("views of leaderboards", () => {
       ["2026-01-10", "2026-01-11T00:00:00.000Z", 1, 50],
     );
     assert.partialDeepStrictEqual(today.places.get(key), { rank: 1, score: 50 });
-    await domain.transact(({ db }) =>
-      sql`update players set display_name = 'Renamed' where id = ${players[3]!}`.execute(db),
-    );
+    await domain.sql`update players set display_name = 'Renamed' where id = ${players[3]!}`;
     assert.equal((await look({ top: 10, watchers })).top[0]!.displayName, "Renamed");
     time = new Date("2026-01-11T00:00:00Z");
     // Also where the last window may be kept: it is over.

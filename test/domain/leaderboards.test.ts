@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { DomainError } from "../../src/domain/kernel/errors.ts";
 import { DEFINITION_MAX_BYTES } from "../../src/domain/kernel/limits.ts";
 import { bytesOf } from "../../src/domain/kernel/hostile-json.ts";
@@ -130,13 +129,9 @@ describe("leaderboards", () => {
         const period = { kind: "DAILY" };
         const more = { key: `late-${prizesForLate}`, backfill: true, period, prizesForLate };
         const { id } = await domain.addBoard(projectId, { ...goals(), ...more });
-        const { rows } = await domain.transact(({ db }) =>
-          sql<{ is_late: boolean; grants_prizes: boolean }>`
-            select is_late, grants_prizes from leaderboard_periods
-            where project_id = ${projectId} and leaderboard_id = ${id} order by starts_at limit 2`.execute(
-            db,
-          ),
-        );
+        const rows = await domain.sql<{ is_late: boolean; grants_prizes: boolean }>`
+          select is_late, grants_prizes from leaderboard_periods
+          where project_id = ${projectId} and leaderboard_id = ${id} order by starts_at limit 2`;
         assert.deepEqual(
           rows.map((row) => [row.is_late, row.grants_prizes]),
           [
@@ -149,11 +144,7 @@ describe("leaderboards", () => {
 
     it("does not backfill events that failed or were rejected", async () => {
       const player = await domain.addPlayer(projectId, "ann");
-      await domain.transact(({ db }) =>
-        sql`update players set status = 'BANNED' where project_id = ${projectId} and id = ${player}`.execute(
-          db,
-        ),
-      );
+      await domain.sql`update players set status = 'BANNED' where project_id = ${projectId} and id = ${player}`;
       await domain.track(projectId, [{ user: "ann" }, { user: "bob" }]);
       await domain.process();
       const board = await domain.addBoard(projectId, { ...goals(), backfill: true });

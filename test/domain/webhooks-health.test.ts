@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { claimDeliveries } from "../../src/domain/delivery/webhooks/delivering/claim.ts";
 import { recordResults, type Result } from "../../src/domain/delivery/webhooks/delivering/record-results.ts";
 import type { WebhookOutcome } from "../../src/domain/delivery/webhooks/delivering/sender.ts";
@@ -138,11 +137,7 @@ describe("the health of a webhook", () => {
   it("is no concern of tests: they are sent once, whatever comes of them", async () => {
     const { id } = await hooks.aWebhook(site);
     await hooks.happen(site);
-    await hooks.app.transact(({ db }) =>
-      sql`update webhook_deliveries set is_test = true, body = '{"n":1}' where webhook_id = ${id}`.execute(
-        db,
-      ),
-    );
+    await hooks.sql`update webhook_deliveries set is_test = true, body = '{"n":1}' where webhook_id = ${id}`;
     await answerDue(id, 410);
     const [test] = await hooks.deliveries(id);
     assert.deepEqual([test!.status, test!.attempts, test!.error], ["failed", 1, "it answered 410"]);
@@ -154,14 +149,9 @@ describe("the health of a webhook", () => {
   it("PAUSED or suspended lets deliveries wait uncounted, and gives them up after 72 hours", async () => {
     const { id } = await hooks.aWebhook(site);
     const other = await hooks.aWebhook(site);
-    const set = (status: string) =>
-      hooks.app.transact(({ db }) =>
-        sql`update webhooks set status = ${status} where id = ${id}`.execute(db),
-      );
+    const set = (status: string) => hooks.sql`update webhooks set status = ${status} where id = ${id}`;
     const approval = (status: string) =>
-      hooks.app.transact(({ db }) =>
-        sql`update tenants set approval_status = ${status} where id = ${site.tenantId}`.execute(db),
-      );
+      hooks.sql`update tenants set approval_status = ${status} where id = ${site.tenantId}`;
     await hooks.happen(site);
     await set("PAUSED");
     assert.equal(await answerDue(id, 200), 0);

@@ -31,7 +31,7 @@ describe("the pump of webhooks", () => {
     (made) => made.close(),
   );
   beforeEach(async () => {
-    await hooks.app.transact(({ db }) => sql`update webhooks set deleted_at = now()`.execute(db));
+    await hooks.sql`update webhooks set deleted_at = now()`;
     site = await hooks.aSite();
     // A worker process of its own for each test.
     app = { ...hooks.app };

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { settleAdventures } from "../../src/jobs/jobs.ts";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { startApp } from "../support/app/app.ts";
@@ -83,17 +82,16 @@ describe("adventures of players", () => {
     assert.equal(items[4].unlocksAt, new Date(midnight).toISOString());
     assert.equal((await game.questOf("un-e")).state, "LOCKED");
     // The clock of a job that is due, as of two days later.
-    await game.api.app.transact(({ db }) =>
-      sql`update player_adventures set started_at = started_at - interval '3 days', due_at = now()
-        where player_id = ${player}`.execute(db),
-    );
+    await game.api
+      .sql`update player_adventures set started_at = started_at - interval '3 days', due_at = now()
+      where player_id = ${player}`;
     await settleAdventures.run(game.api.app, "*");
     assert.equal((await game.adventureOf("unlocks")).items[4].unlocked, true);
     assert.equal((await game.questOf("un-e")).state, "AVAILABLE");
-    const { rows } = await game.api.app.transact(({ db }) =>
-      sql<{ n: number }>`select count(*)::int as n from outbox where player_id = ${player}
-        and type = 'adventure.quest_unlocked' and data ->> 'questKey' = 'un-e'`.execute(db),
-    );
+    const rows = await game.api.sql<{
+      n: number;
+    }>`select count(*)::int as n from outbox where player_id = ${player}
+      and type = 'adventure.quest_unlocked' and data ->> 'questKey' = 'un-e'`;
     assert.equal(rows[0]!.n, 1);
   });
 

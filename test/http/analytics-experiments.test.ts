@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { compileRollout } from "../../src/domain/evaluation/running/limits.ts";
 import { studentT95 } from "../../src/domain/kernel/intervals.ts";
 import { anAsker, type Asker, type Past } from "../support/analytics/histories.ts";
@@ -92,11 +91,9 @@ describe("results of experiments", () => {
 
   /** The numbers of players by group, each with those of their events that a metric is of. */
   const groupsOf = async (rollout: { percent: number; holdoutPercent: number }) => {
-    const { rows } = await api.app.transact(({ db }) =>
-      sql<{ id: string; user: string }>`
-        select id::text as id, external_user_id as user from players
-        where project_id = ${asker.tenant.projectId}::uuid`.execute(db),
-    );
+    const rows = await api.sql<{ id: string; user: string }>`
+      select id::text as id, external_user_id as user from players
+      where project_id = ${asker.tenant.projectId}::uuid`;
     const bucketOf = compileRollout("lesson", rollout)!;
     const found = { IN: [] as number[], OUT: [] as number[], HELD: [] as number[] };
     for (const { id, user } of rows) found[bucketOf(id)].push(Number(user.slice(5)));

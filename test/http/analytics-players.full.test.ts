@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { startApp } from "../support/app/app.ts";
 import { anAsker, rollUpAll, type Past } from "../support/analytics/histories.ts";
 import { assertError } from "../support/http/assert-error.ts";
@@ -99,11 +98,7 @@ describe("the players behind a number", () => {
   it("have no time of a last event once their events are deleted with age", async () => {
     const { projectId } = asker.tenant;
     await rollUpAll(api, projectId);
-    await api.app.transact(({ db }) =>
-      sql`delete from tracked_events where project_id = ${projectId} and external_user_id = ${"ann"}`.execute(
-        db,
-      ),
-    );
+    await api.sql`delete from tracked_events where project_id = ${projectId} and external_user_id = ${"ann"}`;
     const query = { of: "segments", segment: "lifecycle:dormant", asOf: AS_OF, timezone: "UTC" };
     const { data } = await asker.ask("players", query);
     const times = data.map((one: Record<string, string>) => [one["externalUserId"], one["lastActiveAt"]]);
@@ -236,9 +231,7 @@ describe("the players behind a number", () => {
     const result = await jobResult(api, { key }, made.jobId);
     assert.deepEqual(result, { segmentKey: "joined", added: 1_203, isArchived: false });
     assert.equal(must(await api.get("/api/v1/segments/joined", { key }), 200).memberCount, 1_203);
-    const { rows } = await api.app.transact(({ db }) =>
-      sql`select 1 from analytics_listed where project_id = ${projectId}::uuid`.execute(db),
-    );
+    const rows = await api.sql`select 1 from analytics_listed where project_id = ${projectId}::uuid`;
     assert.equal(rows.length, 0);
   });
 });

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { type Answer, must } from "../support/http/client.ts";
@@ -98,12 +97,8 @@ describe("chat by REST", () => {
     const log = must(await api.get("/api/v1/audit-log?limit=3", { token: game.tenant.token }), 200).data;
     assert.equal(log[0].action, "chat_message.removed");
     assert.deepEqual(await seqs(""), [2, 1]);
-    const { rows } = await api.app.transact(({ db }) =>
-      sql<{ original: string }>`
-        select original from chat_messages where project_id = ${game.tenant.projectId} order by seq`.execute(
-        db,
-      ),
-    );
+    const rows = await api.sql<{ original: string }>`
+      select original from chat_messages where project_id = ${game.tenant.projectId} order by seq`;
     assert.deepEqual(
       rows.map(({ original }) => original),
       ["one", "rude"],

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { type ChatLine } from "../../src/domain/kernel/events/social-views.ts";
 import { chatTopic } from "../../src/domain/kernel/topics.ts";
 import { startApp } from "../support/app/app.ts";
@@ -71,10 +70,8 @@ describe("reports of messages", () => {
     });
     // Of before: they do not count.
     must(await report(seq, "ext:p6"), 201);
-    await api.app.transact(({ db }) =>
-      sql`update chat_reports set created_at = created_at - interval '11 minutes'
-        where project_id = ${game.tenant.projectId}`.execute(db),
-    );
+    await api.sql`update chat_reports set created_at = created_at - interval '11 minutes'
+      where project_id = ${game.tenant.projectId}`;
     for (const player of [0, 1, 2]) must(await report(seq, `ext:p${player}`), 201);
     assert.deepEqual(await seenBy(seq, "ext:p5"), ["you again", "VISIBLE"]);
     const racing = await Promise.all([3, 4, 5].map((player) => report(seq, `ext:p${player}`)));

@@ -252,10 +252,8 @@ describe("taking an event back", () => {
     assert.equal((await get("/players/ext:ada")).body.xp, 0);
     const after = await get("/events?source=SYSTEM&status=REVERTED");
     assert.equal(after.body.data.length, 2);
-    const waiting = await api.app.transact(({ db }) =>
-      sql`select 1 from event_due where project_id = ${tenant.projectId}`.execute(db),
-    );
-    assert.equal(waiting.rows.length, 0);
+    const waiting = await api.sql`select 1 from event_due where project_id = ${tenant.projectId}`;
+    assert.equal(waiting.length, 0);
   });
 
   it("gives limits back: the player may have it again", async () => {
@@ -278,11 +276,9 @@ describe("taking an event back", () => {
     assert.equal((await get("/players/ext:bob")).body.xp, 10, "global limit and budget were given back too");
     await send("won", {}, "cleo");
     assert.equal((await get("/players/ext:cleo")).body.xp, 0);
-    const executions = await api.app.transact(({ db }) =>
-      sql<{ n: number }>`select count(*)::int as n from rule_executions
-        where project_id = ${tenant.projectId} and reverted_at is not null`.execute(db),
-    );
-    assert.equal(executions.rows[0]!.n, 1);
+    const executions = await api.sql<{ n: number }>`select count(*)::int as n from rule_executions
+      where project_id = ${tenant.projectId} and reverted_at is not null`;
+    assert.equal(executions[0]!.n, 1);
   });
 
   it("says what stays: attributes that a rule has set", async () => {

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { newSecret } from "../../src/domain/accounts/api-keys/api-key.ts";
 import {
   blockAddress,
@@ -247,18 +246,14 @@ describe("blocked addresses", () => {
       assert.equal(blockExpiresAt, Math.ceil(Date.parse(expiresAt) / 1_000));
       const later = await anotherServer(api, {}, { clock: () => new Date(Date.parse(expiresAt)) });
       assert.equal((await later.get("/api/v1/limits", from(ip))).status, 200);
-      await api.app.transact(({ db }) =>
-        sql`update ip_blocks set expires_at = now() where network = ${`${ip}/32`}::cidr`.execute(db),
-      );
+      await api.sql`update ip_blocks set expires_at = now() where network = ${`${ip}/32`}::cidr`;
       assert.equal(must(await status(ip), 200).isBlocked, false);
     });
 
     it("are listed while the block lasts, newest first", async () => {
       const [first, second, ended] = [anAddress(), anAddress(), anAddress()];
       for (const ip of [first, ended, second]) await block(ip, { reason: "Listed", durationSeconds: 60 });
-      await api.app.transact(({ db }) =>
-        sql`update ip_blocks set expires_at = now() where network = ${`${ended}/32`}::cidr`.execute(db),
-      );
+      await api.sql`update ip_blocks set expires_at = now() where network = ${`${ended}/32`}::cidr`;
       const { data, pagination } = must(
         await api.get("/api/v1/admin/rate-limits/blocked?limit=2", { token }),
         200,

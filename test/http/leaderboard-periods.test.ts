@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
@@ -144,14 +143,13 @@ describe("periods of leaderboards over HTTP", () => {
     );
     assert.equal(pagination.total, 2);
 
-    const told = () =>
-      api.app.transact(async ({ db }) => {
-        const { rows } = await sql<{ top: { externalUserId: string; score: number }[] }>`
-          select data->'top' as top from outbox
-          where project_id = ${tenant.projectId} and type = 'leaderboard.period_closed'
-            and data->>'leaderboardKey' = ${key}`.execute(db);
-        return rows[0]!.top.map((place) => place.externalUserId);
-      });
+    const told = async () => {
+      const rows = await api.sql<{ top: { externalUserId: string; score: number }[] }>`
+        select data->'top' as top from outbox
+        where project_id = ${tenant.projectId} and type = 'leaderboard.period_closed'
+          and data->>'leaderboardKey' = ${key}`;
+      return rows[0]!.top.map((place) => place.externalUserId);
+    };
     assert.deepEqual(await told(), ["dan", "cid"]);
     const { id } = must(await get("/players/ext:cid"), 200);
     must(await post(`/players/${id}/erase`, { reason: "asked for" }), 201);

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
@@ -101,11 +100,7 @@ describe("scores that are submitted", () => {
   });
 
   const close = () =>
-    api.app.transact(({ db }) =>
-      sql`update leaderboard_periods set status = 'CLOSED' where project_id = ${tenant.projectId}`.execute(
-        db,
-      ),
-    );
+    api.sql`update leaderboard_periods set status = 'CLOSED' where project_id = ${tenant.projectId}`;
 
   it("count in the window of their time, and not at all once it is closed", async () => {
     await addBoard({ operator: "SUM", period: { kind: "MONTHLY", timezone: "Asia/Tokyo" } });

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { aKey, type Answer } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
@@ -53,10 +52,8 @@ describe("filters of lists", () => {
     it("are by when they were last seen, and by several tags at once", async () => {
       await addPlayers(["a", { tags: ["x", "y"] }], ["b", { tags: ["y", "null"] }], ["c", { tags: ["x"] }]);
       for (const [day, name] of ["a", "b"].entries())
-        await api.app.transact(({ db }) =>
-          sql`update players set last_seen_at = ${`2025-01-0${day + 1}T00:00:00Z`}::timestamptz
-            where project_id = ${tenant.projectId} and external_user_id = ${name}`.execute(db),
-        );
+        await api.sql`update players set last_seen_at = ${`2025-01-0${day + 1}T00:00:00Z`}::timestamptz
+          where project_id = ${tenant.projectId} and external_user_id = ${name}`;
       assert.equal(await names("lastSeenFrom=2025-01-02T00:00:00Z"), "b");
       assert.equal(await names("lastSeenTo=2025-01-02T00:00:00Z"), "a");
       assert.equal(await names("lastSeenFrom=2025-01-01T00:00:00Z&lastSeenTo=2025-01-03T00:00:00Z"), "ba");
@@ -209,9 +206,8 @@ describe("filters of lists", () => {
         ({ data }) => (data as Json)["cause"] as Json,
       );
       assert.deepEqual(activity, new Set([...activity, "API", "QUEST", "RULE"]));
-      const { rows } = await api.app.transact(({ db }) =>
-        sql`select lines from outbox where project_id = ${tenant.projectId} and lines > 1`.execute(db),
-      );
+      const rows =
+        await api.sql`select lines from outbox where project_id = ${tenant.projectId} and lines > 1`;
       assert.ok(rows.length > 0, "lines that share a row");
     });
   });

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { sql } from "kysely";
 import { endBoosts } from "../../src/jobs/jobs.ts";
 import { type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
@@ -57,13 +56,12 @@ describe("a player's boosts", () => {
     const entry = await api.get(`/api/v1/leaderboards/weekly/players/${player}`, { key: tenant.key });
     return [...amounts, entry.body.score];
   };
-  const told = () =>
-    api.app.transact(async ({ db }) => {
-      const { rows } = await sql<{ type: string; data: Record<string, unknown> }>`
-        select type, data from outbox where player_id = ${player} and type like 'player.boost%'
-        order by player_seq`.execute(db);
-      return rows.map(({ type, data }) => [type, data["by"]]);
-    });
+  const told = async () => {
+    const rows = await api.sql<{ type: string; data: Record<string, unknown> }>`
+      select type, data from outbox where player_id = ${player} and type like 'player.boost%'
+      order by player_seq`;
+    return rows.map(({ type, data }) => [type, data["by"]]);
+  };
 
   it("leave XP by hand exact, unless it says that they may count", async () => {
     await start();
@@ -76,10 +74,8 @@ describe("a player's boosts", () => {
 
   it("end when their time is over, told once by a job", async () => {
     await start();
-    await api.app.transact(({ db }) =>
-      sql`update player_boosts set expires_at = now() - interval '1 second'
-        where player_id = ${player}`.execute(db),
-    );
+    await api.sql`update player_boosts set expires_at = now() - interval '1 second'
+      where player_id = ${player}`;
     assert.deepEqual(await list(), []);
     await Promise.all([1, 2, 3].map(() => endBoosts.run(api.app, "*")));
     assert.deepEqual(await told(), [
@@ -160,16 +156,12 @@ describe("a player's boosts", () => {
 
   it("have a limit, and are not for a player who is not active", async () => {
     must(await start(), 201);
-    await api.app.transact(({ db }) =>
-      sql`insert into player_boosts select (jsonb_populate_record(b,
-        jsonb_build_object('id', gen_random_uuid()))).* from player_boosts b, generate_series(2, 49)
-        where player_id = ${player}`.execute(db),
-    );
+    await api.sql`insert into player_boosts select (jsonb_populate_record(b,
+      jsonb_build_object('id', gen_random_uuid()))).* from player_boosts b, generate_series(2, 49)
+      where player_id = ${player}`;
     must(await start(), 201);
     assertError(await start(), 409, "BOOST_LIMIT");
-    await api.app.transact(({ db }) =>
-      sql`update players set status = 'SUSPENDED' where id = ${player}`.execute(db),
-    );
+    await api.sql`update players set status = 'SUSPENDED' where id = ${player}`;
     assertError(await start(), 409, "PLAYER_INACTIVE");
   });
 });

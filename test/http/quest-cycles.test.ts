@@ -344,13 +344,9 @@ describe("quests that repeat UNLIMITED, of players who are merged", () => {
     game = await aQuestGame(await startApp());
   });
 
-  const rowsOf = async (player: string): Promise<Row[]> => {
-    const { rows } = await game.api.app.transact(({ db }) =>
-      sql<Row>`select cycle_key::int as key, state, is_latest as "isLatest", is_live as "isLive"
-        from player_quests where player_id = ${player}::uuid order by 1`.execute(db),
-    );
-    return rows;
-  };
+  const rowsOf = (player: string): Promise<Row[]> => game.api
+    .sql<Row>`select cycle_key::int as key, state, is_latest as "isLatest", is_live as "isLive"
+    from player_quests where player_id = ${player}::uuid order by 1`;
   const publish = (target: number) =>
     game.publish({
       key: "again",

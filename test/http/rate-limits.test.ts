@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { z } from "zod";
 import { forgetKeys } from "../../src/domain/accounts/api-keys/api-key.ts";
 import { LIMITS, RateLimited } from "../../src/domain/accounts/rate-limits/limiter.ts";
@@ -27,10 +26,8 @@ describe("rate limits", () => {
   };
   const use = (key: string) => api.get("/api/v1/players?limit=1", { key });
   const setPlan = async ({ tenantId }: Tenant, plan: Plan, overrides: Partial<PlanLimits> = {}) => {
-    await api.app.transact(({ db }) =>
-      sql`update tenants set plan = ${plan}, plan_overrides = ${JSON.stringify(overrides)}::jsonb
-        where id = ${tenantId}::uuid`.execute(db),
-    );
+    await api.sql`update tenants set plan = ${plan}, plan_overrides = ${JSON.stringify(overrides)}::jsonb
+      where id = ${tenantId}::uuid`;
     forgetKeys();
   };
   /** Keys are made first: plans limit them too. */

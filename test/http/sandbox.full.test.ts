@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { sql } from "kysely";
 import { DEFINITION_KINDS } from "../../src/domain/registries/definition-kinds.ts";
 import { aKey, aTenant, startApp, type Tenant } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
@@ -172,10 +171,8 @@ describe("the sandbox of a project", () => {
     assert.deepEqual(granted, [1, 2]);
 
     await act("/rules/won-a/pause", live);
-    await api.app.transact(({ db }) =>
-      sql`update rules set pause_reason = 'BUDGET'
-        where project_id = ${tenant.projectId}::uuid and key = 'won-a'`.execute(db),
-    );
+    await api.sql`update rules set pause_reason = 'BUDGET'
+      where project_id = ${tenant.projectId}::uuid and key = 'won-a'`;
     assert.deepEqual(await synced(), { ...nothing, rules: 1 });
     const { status, publishedVersion, pauseReason } = await get("/rules/won-a", test);
     assert.deepEqual([status, publishedVersion, pauseReason], ["PAUSED", 1, "BUDGET"]);

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { randomInt, randomUUID } from "node:crypto";
-import { sql } from "kysely";
 import { User } from "../../src/domain/accounts/auth/user.ts";
 import { aTenant, startApp, type Tenant } from "../support/app/app.ts";
 import { auditOf } from "../support/app/game.ts";
@@ -134,12 +133,10 @@ describe("configuration of single sign-on", () => {
       lastTestedAt: null,
     });
     assert.deepEqual(must(await get(), 200), made);
-    const stored = await api.app.transact(({ db }) =>
-      sql<{ secret: string }>`
-        select oidc_client_secret as secret from sso_configurations where id = ${id}::uuid`.execute(db),
-    );
-    assert.match(stored.rows[0]!.secret, /^v1:/);
-    assert.ok(!stored.rows[0]!.secret.includes(provider.clientSecret));
+    const stored = await api.sql<{ secret: string }>`
+      select oidc_client_secret as secret from sso_configurations where id = ${id}::uuid`;
+    assert.match(stored[0]!.secret, /^v1:/);
+    assert.ok(!stored[0]!.secret.includes(provider.clientSecret));
     const [entry] = await auditOf(api, id);
     assert.equal(entry?.action, "sso.updated");
     assert.ok(!JSON.stringify(entry).includes(provider.clientSecret));

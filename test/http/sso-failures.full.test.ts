@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { sql } from "kysely";
 import { FAILURES_KEPT } from "../../src/domain/accounts/sso/clients.ts";
 import { aTenant } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
@@ -186,9 +185,7 @@ describe("sign-ins through a provider that fail", () => {
   it("are forgotten 30 days after the last time", async () => {
     await openId();
     await come();
-    await api.app.transact(({ db }) =>
-      sql`update sso_failures set expires_at = now() where tenant_id = ${tenant.tenantId}::uuid`.execute(db),
-    );
+    await api.sql`update sso_failures set expires_at = now() where tenant_id = ${tenant.tenantId}::uuid`;
     assert.deepEqual(await failures(), []);
   });
 });

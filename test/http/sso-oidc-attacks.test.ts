@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { sql } from "kysely";
 import { customFetch } from "openid-client";
 import { hashRandomSecret } from "../../src/domain/accounts/auth/one-time-secrets.ts";
 import { User } from "../../src/domain/accounts/auth/user.ts";
@@ -116,11 +115,9 @@ describe("attacks on single sign-on by OpenID Connect", () => {
     await assertCountsOnce(browser, callback);
     const late = await toCallback(browser);
     const hash = hashRandomSecret(new URL(late).searchParams.get("state")!);
-    await api.app.transact(({ db }) =>
-      sql`
-        update sso_flows set expires_at = expires_at - interval '10 minutes'
-        where state_hash = ${hash}`.execute(db),
-    );
+    await api.sql`
+      update sso_flows set expires_at = expires_at - interval '10 minutes'
+      where state_hash = ${hash}`;
     assertError(await answerOf(browser, late), 400, "OAUTH_STATE_INVALID");
   });
 

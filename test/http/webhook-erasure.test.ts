@@ -27,11 +27,9 @@ describe("what webhooks were sent, or were to be, of a person who is erased", ()
       .id;
   /** Everything of the project's feed and of what was sent of it. */
   const keptOf = async (projectId: string): Promise<string> => {
-    const { rows } = await api.app.transact(({ db }) =>
-      sql<{ row: string }>`
-        select e::text as row from webhook_events e where project_id = ${projectId}
-        union all select d::text from webhook_deliveries d where project_id = ${projectId}`.execute(db),
-    );
+    const rows = await api.sql<{ row: string }>`
+      select e::text as row from webhook_events e where project_id = ${projectId}
+      union all select d::text from webhook_deliveries d where project_id = ${projectId}`;
     return rows.map(({ row }) => row).join("\n");
   };
 

@@ -103,10 +103,8 @@ describe("those who join a channel at once", () => {
     const here = await join(api, one.token, "chat", { channelId });
     assert.equal((await historyOf(here)).messages[1].content, "removed");
     // By SQL and a topic, as another process would have done it.
-    await api.app.transact(({ db }) =>
-      sql`update chat_messages set content = '', deleted_at = now(), deleted_by = 'SENDER'
-        where project_id = ${tenant.projectId} and channel_id = ${channelId} and seq = 2`.execute(db),
-    );
+    await api.sql`update chat_messages set content = '', deleted_at = now(), deleted_by = 'SENDER'
+      where project_id = ${tenant.projectId} and channel_id = ${channelId} and seq = 2`;
     const line = { name: "chat.deleted", data: { channelId, seq: 2, by: "SENDER" } };
     api.app.topics.publish(chatTopic(tenant.projectId, channelId), [line]);
     await eventually(() => here.named("chat.deleted").length === 1);

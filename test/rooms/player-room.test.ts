@@ -127,12 +127,10 @@ describe("room player", () => {
     const { token, playerId } = await aPlayer(api, tenant.key);
     await grantXp(api, tenant.key, playerId);
     const fatten = (bytes: number) =>
-      api.app.transact(({ db }) =>
-        sql`
-          update outbox set bytes = null,
-            data = data || jsonb_build_object('externalUserId', repeat('x', ${bytes}::int))
-          where project_id = ${tenant.projectId} and player_id = ${playerId}`.execute(db),
-      );
+      api.sql`
+        update outbox set bytes = null,
+          data = data || jsonb_build_object('externalUserId', repeat('x', ${bytes}::int))
+        where project_id = ${tenant.projectId} and player_id = ${playerId}`;
     await fatten(STREAM_BYTES / 4);
     const first = await join(api, token, "player", { lastSeq: 0 });
     await heardUpTo(first, 2);
