@@ -3,6 +3,7 @@ import { newId } from "../../src/domain/kernel/ids.ts";
 import type { RowScope } from "../../src/domain/kernel/work.ts";
 import { aTalk, type KnownSends, knownSends, messageOf, type Talk, upTo } from "../support/chat/talk.ts";
 import { postgresDomain } from "../support/processes/services.ts";
+import { pluck } from "../support/pluck.ts";
 
 const GROUPS = 60;
 
@@ -32,10 +33,7 @@ describe("messages of rooms in one round trip", () => {
     const byRest = upTo(GROUPS).map((n) => talk.say(talk.players[n % 4]!, `rest ${n}`));
     await Promise.all([...inRooms, ...byRest]);
     const read = await talk.read(talk.players[0]!);
-    assert.deepEqual(
-      read.map(({ seq }) => seq),
-      upTo(5 * GROUPS),
-    );
+    assert.deepEqual(pluck(read, "seq"), upTo(5 * GROUPS));
     assert.equal(new Set(read.map(({ content }) => content)).size, read.length);
     assert.ok(rooms.every(({ counts }) => counts.known > 0));
   });

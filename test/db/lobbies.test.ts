@@ -18,6 +18,7 @@ import type { Database } from "../../src/platform/database.ts";
 import type { Domain } from "../support/domain/domain.ts";
 import { assertLobbies } from "../support/lobbies/room.ts";
 import { startDatabase } from "../support/processes/services.ts";
+import { pluck } from "../support/pluck.ts";
 
 const CONNECTIONS = 20;
 const SERVER = { kind: "SERVER" } as const;
@@ -96,7 +97,7 @@ describe("lobbies, with transactions that race", () => {
         member_count: number;
       }>`select member_count from lobbies where mode = ${mode}`;
       assert.deepEqual(
-        rows.map(({ member_count }) => member_count),
+        pluck(rows, "member_count"),
         Array.from({ length: 10 }, () => 4),
       );
     }

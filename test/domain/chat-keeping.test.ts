@@ -34,6 +34,7 @@ import {
 import { makeCrashing } from "../support/domain/crashing.ts";
 import { memoryDomain } from "../support/domain/domain.ts";
 import { madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -315,7 +316,7 @@ describe("sends that are decided by what a room remembers", () => {
       [7, 8],
     );
     assert.deepEqual(
-      (await rows(talk)).map(({ seq, last }) => [seq, last]),
+      pluck(await rows(talk), "seq", "last"),
       [1, 2, 3, 4, 5, 6, 7, 8].map((seq) => [seq, 8]),
     );
   });

@@ -10,6 +10,7 @@ import { DomainError } from "../../src/domain/kernel/errors.ts";
 import { aTalk, messageOf, raceSends, type Talk, upTo } from "../support/chat/talk.ts";
 import { makeCrashing } from "../support/domain/crashing.ts";
 import { memoryDomain } from "../support/domain/domain.ts";
+import { pluck } from "../support/pluck.ts";
 
 describe("sends to a channel", () => {
   const { database, domain } = memoryDomain();
@@ -119,10 +120,7 @@ describe("sends to a channel", () => {
         messages.flatMap(({ seq, content, deletedAt }) => [[seq, content, deletedAt] as const]);
       const read = await talk.read(talk.players[1]!);
       assert.deepEqual(bare(read), bare([...model.values()]));
-      assert.deepEqual(
-        read.map(({ seq }) => seq),
-        upTo(read.length),
-      );
+      assert.deepEqual(pluck(read, "seq"), upTo(read.length));
       length = read.length;
     };
     await fc.assert(fc.asyncProperty(fc.array(step, { minLength: 4, maxLength: 20 }), run), {

@@ -6,6 +6,7 @@ import { Quest } from "../../src/domain/evaluation/quests/quest.ts";
 import { awardBadges, settleAdventures, settleQuests, settleStreaks } from "../../src/jobs/jobs.ts";
 import { define, memoryDomain } from "../support/domain/domain.ts";
 import { cases } from "../support/properties.ts";
+import { pluck } from "../support/pluck.ts";
 
 const PLAYERS = ["a", "b", "c"];
 /** What a player gets for each step, and for the whole. */
@@ -157,14 +158,11 @@ describe("goals that are edited while players are in the middle of them", () => 
     }>`select p.external_user_id as user, b.tier from player_badges b
       join players p on p.project_id = b.project_id and p.id = b.player_id
       where b.project_id = ${projectId} order by 1`;
-    assert.deepEqual(
-      rows.map(({ user, tier }) => [user, tier]),
-      [
-        ["a", 1],
-        ["b", 0],
-        ["c", 1],
-      ],
-    );
+    assert.deepEqual(pluck(rows, "user", "tier"), [
+      ["a", 1],
+      ["b", 0],
+      ["c", 1],
+    ]);
   });
 
   it("are done by who has done what they ask now, and what is done is paid once and stays", () =>

@@ -5,6 +5,7 @@ import { addList, addPlayers, boardPeriods, DAY } from "../support/leaderboards/
 import { beginClosing, closingListsOf, stepClosing } from "../../src/domain/leaderboards/periods/close.ts";
 import { stepRanking, windowsToRank } from "../../src/domain/leaderboards/periods/values.ts";
 import { rankValues } from "../../src/domain/leaderboards/value-ranks.ts";
+import { pluck } from "../support/pluck.ts";
 
 const BY_TEAM = {
   metric: { source: "EVENT", event: { eventTypes: ["goal"] }, aggregate: "count" },
@@ -126,10 +127,7 @@ describe("windows of breakdowns that are over", () => {
       select concat_ws(' ', period_key, board, status, (
         select -sum(rank_score) from leaderboard_entries e where e.period_id = p.id)) as list
       from leaderboard_periods p where project_id = ${projectId} and board <> '' order by list`;
-    assert.deepEqual(
-      lists.map(({ list }) => list),
-      ["2026-01-05 pink OPEN 1", "2026-01-10 red CLOSED 1"],
-    );
+    assert.deepEqual(pluck(lists, "list"), ["2026-01-05 pink OPEN 1", "2026-01-10 red CLOSED 1"]);
   });
 
   it("of a board that is filled with earlier events have as many values as others", async () => {

@@ -14,6 +14,7 @@ import { identifyPlayer } from "../../src/domain/progression/players/players.ts"
 import { createBoardReader, placeKey } from "../../src/rooms/leaderboard-room.ts";
 import { openDomain, openMemoryDatabase } from "../support/domain/domain.ts";
 import { madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 let time = new Date("2026-01-10T18:00:00Z");
 const USERS = 40;
@@ -167,10 +168,7 @@ describe("views of leaderboards", () => {
     const beyond = await positions(1_002, 10, token);
     assert.deepEqual([beyond.isLive, beyond.from, beyond.to], [true, 10_010, 10_019]);
     const after = await readPlaces(source, { limit: 3, cursor: first.nextCursor! });
-    assert.deepEqual(
-      after.standings.map(({ position }) => position),
-      [10_000, 10_001, 10_002],
-    );
+    assert.deepEqual(pluck(after.standings, "position"), [10_000, 10_001, 10_002]);
   });
 
   it("of a segment hold its players only, with their ranks of the board", async () => {

@@ -20,6 +20,7 @@ import {
 } from "../support/leaderboards/board-periods.ts";
 
 import { cases } from "../support/properties.ts";
+import { pluck } from "../support/pluck.ts";
 
 describe("closing periods of leaderboards", () => {
   const { domain, boards } = boardPeriods();
@@ -100,14 +101,11 @@ describe("closing periods of leaderboards", () => {
     }>`
       select data from outbox where project_id = ${projectId} and type = 'leaderboard.period_closed'`;
     assert.equal(told!.data.participants, 3);
-    assert.deepEqual(
-      told!.data.top.map(({ rank, score, externalUserId }) => [rank, score, externalUserId]),
-      [
-        [1, 100, "p0"],
-        [2, 100, "p1"],
-        [3, 99, "p2"],
-      ],
-    );
+    assert.deepEqual(pluck(told!.data.top, "rank", "score", "externalUserId"), [
+      [1, 100, "p0"],
+      [2, 100, "p1"],
+      [3, 99, "p2"],
+    ]);
   });
 
   it("after a downtime only the current window opens, and those with scores close", async () => {

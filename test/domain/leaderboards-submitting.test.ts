@@ -8,6 +8,7 @@ import type { Work } from "../../src/domain/kernel/work.ts";
 import { makeCrashing } from "../support/domain/crashing.ts";
 import { define, memoryDomain, publish } from "../support/domain/domain.ts";
 import { madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 /** More than a submission has. */
 const STATEMENTS_MAX = 20;
@@ -115,9 +116,6 @@ describe("a submitted score", () => {
       meta: unknown;
     }>`select meta::jsonb as meta from leaderboard_entries where player_id = ${playerId}
       union all select meta::jsonb from score_reviews where player_id = ${playerId}`;
-    assert.deepEqual(
-      metas.map(({ meta }) => meta),
-      [{ note: "of 2" }, { note: "of 11" }],
-    );
+    assert.deepEqual(pluck(metas, "meta"), [{ note: "of 2" }, { note: "of 11" }]);
   });
 });

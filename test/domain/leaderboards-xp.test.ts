@@ -6,6 +6,7 @@ import type { Leaderboard } from "../../src/domain/progression/load-plan.ts";
 import { createMemoryRanks } from "../../src/domain/leaderboards/rank-index.ts";
 import { entrySource } from "../../src/domain/leaderboards/leaderboards.ts";
 import { define, findingsOf, memoryDomain } from "../support/domain/domain.ts";
+import { pluck } from "../support/pluck.ts";
 
 const TOTAL = { key: "total", name: "Total", metric: { source: "XP" } };
 const WEEKLY = { ...TOTAL, key: "weekly", period: { kind: "WEEKLY" } };
@@ -62,14 +63,11 @@ describe("who is on an XP board", () => {
       join leaderboard_periods w on w.project_id = e.project_id and w.id = e.period_id
       join players p on p.project_id = e.project_id and p.id = e.player_id
       where w.leaderboard_id = ${board.id} order by 1`;
-    assert.deepEqual(
-      rows.map(({ user, score }) => [user, score]),
-      [
-        ["ada", 30],
-        ["bob", 20],
-        ["cid", 25],
-      ],
-    );
+    assert.deepEqual(pluck(rows, "user", "score"), [
+      ["ada", 30],
+      ["bob", 20],
+      ["cid", 25],
+    ]);
   });
 
   it("counts what was gained, and neither lives nor what a merge brings along", async () => {
@@ -94,10 +92,7 @@ describe("who is on an XP board", () => {
       select -e.rank_score as score from leaderboard_entries e
       join leaderboard_periods w on w.project_id = e.project_id and w.id = e.period_id
       where w.leaderboard_id = ${board.id}`;
-    assert.deepEqual(
-      rows.map(({ score }) => score),
-      [25],
-    );
+    assert.deepEqual(pluck(rows, "score"), [25]);
   });
 
   it("is whoever is in all, some or none of the board's segments", async () => {

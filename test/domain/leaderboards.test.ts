@@ -13,6 +13,7 @@ import {
 } from "../../src/domain/leaderboards/leaderboards.ts";
 import { loadBoards } from "../../src/domain/progression/load-plan.ts";
 import { memoryDomain } from "../support/domain/domain.ts";
+import { pluck } from "../support/pluck.ts";
 
 const reason = (expected: string) => (error: unknown) =>
   error instanceof DomainError && error.reason === expected;
@@ -132,13 +133,10 @@ describe("leaderboards", () => {
         const rows = await domain.sql<{ is_late: boolean; grants_prizes: boolean }>`
           select is_late, grants_prizes from leaderboard_periods
           where project_id = ${projectId} and leaderboard_id = ${id} order by starts_at limit 2`;
-        assert.deepEqual(
-          rows.map((row) => [row.is_late, row.grants_prizes]),
-          [
-            [true, prizesForLate],
-            [false, true],
-          ],
-        );
+        assert.deepEqual(pluck(rows, "is_late", "grants_prizes"), [
+          [true, prizesForLate],
+          [false, true],
+        ]);
       }
     });
 
@@ -221,10 +219,7 @@ describe("leaderboards", () => {
         });
       assert.deepEqual(await list(), ["xp"]);
       assert.deepEqual(await list("ARCHIVED"), ["scores"]);
-      assert.deepEqual(
-        (await domain.transact((work) => loadBoards(work, projectId))).map(({ key }) => key),
-        ["xp"],
-      );
+      assert.deepEqual(pluck(await domain.transact((work) => loadBoards(work, projectId)), "key"), ["xp"]);
     });
 
     it("stop the scores of a paused board; an XP board catches up when it resumes", async () => {

@@ -11,6 +11,7 @@ import {
 } from "../../src/domain/rules/schedules.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
 import { define, memoryDomain, processAll, publish, rowsOf, xpOf } from "../support/domain/domain.ts";
+import { pluck } from "../support/pluck.ts";
 
 const DAY_MS = 86_400_000;
 const daily = { kind: "SCHEDULE", cron: "0 9 * * *", timezone: "Europe/Berlin" };
@@ -79,10 +80,7 @@ describe("scheduled rules", () => {
     assert.equal(await runAll(), 2);
     await processAll(domain);
     assert.deepEqual(await xpOf(domain, projectId), { p0: 5, p1: 5, p2: 0 });
-    assert.deepEqual(
-      (await planned(projectId)).map(({ due }) => due),
-      ["09:00"],
-    );
+    assert.deepEqual(pluck(await planned(projectId), "due"), ["09:00"]);
     const seen =
       await domain.sql`select 1 from players where project_id = ${projectId} and last_seen_at is not null`;
     assert.equal(seen.length, 0, "nobody was seen by it");

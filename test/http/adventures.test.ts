@@ -7,6 +7,7 @@ import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
 import { anAdventureGame, counting } from "../support/quests/quest-game.ts";
 import { madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 const DAY_MS = 86_400_000;
 const inDays = (days: number): string => new Date(Date.now() + days * DAY_MS).toISOString();
@@ -122,14 +123,11 @@ describe("adventures of players", () => {
     must(await game.post(`/players/${player}/balances/gems/grant`, { amount: 60 }), 201);
     const bought = must(await game.onAdventure("pass", "premium"), 200);
     assert.deepEqual([bought.premium, await gems()], [true, 1 + 60 - 50 + 1_100]);
-    assert.deepEqual(
-      bought.tiers.map((one: Json) => [one["reached"], one["claimed"], one["premiumClaimed"]]),
-      [
-        [true, true, true],
-        [true, false, true],
-        [false, false, false],
-      ],
-    );
+    assert.deepEqual(pluck(bought.tiers, "reached", "claimed", "premiumClaimed"), [
+      [true, true, true],
+      [true, false, true],
+      [false, false, false],
+    ]);
     assertError(await game.onAdventure("pass", "premium"), 409, "ALREADY_PREMIUM");
     assert.equal(must(await game.onAdventure("pass", "premium", { grant: true }), 200).premium, true);
     assert.equal(await gems(), 1_111);
@@ -299,10 +297,7 @@ describe("adventures of players", () => {
     await game.send("pz-1.done");
     assert.equal((await game.adventureOf("paused")).state, "IN_PROGRESS");
     const { data } = await game.get("/adventures/paused/versions");
-    assert.deepEqual(
-      data.map((one: Json) => one["version"]),
-      [2, 1],
-    );
+    assert.deepEqual(pluck(data, "version"), [2, 1]);
     must(await game.post("/quests/pz-1/pause"), 200);
     const archived = await game.api.delete("/api/v1/quests/pz-1", { key: game.tenant.key });
     assertError(archived, 409, "IN_USE");

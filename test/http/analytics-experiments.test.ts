@@ -8,6 +8,7 @@ import { pastMidnight } from "../support/eventually.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { rulesOf } from "../support/rules/rules-api.ts";
 import { madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 const RANGE = { from: "2026-05-01", to: "2026-05-10", asOf: "2026-06-01T00:00:00Z", timezone: "UTC" };
 const PLAYERS = 90;
@@ -185,10 +186,7 @@ describe("results of experiments", () => {
       metric: "xpGranted,wau",
     });
     const [xp, wau] = metrics as Compared[];
-    assert.deepEqual(
-      [xp!.treated, xp!.control].map(({ value }) => value),
-      [10, 0],
-    );
+    assert.deepEqual(pluck([xp!.treated, xp!.control], "value"), [10, 0]);
     assert.deepEqual([xp!.treated.players, xp!.control.players], [IN.length, HELD.length]);
     assert.deepEqual([wau!.treated.value, wau!.control.value], [1, 1]);
     assert.match(notes.join(), /fewer than 100/);

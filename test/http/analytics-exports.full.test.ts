@@ -9,6 +9,7 @@ import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
 import { jobResult } from "../support/app/processed.ts";
+import { pluck } from "../support/pluck.ts";
 
 const MARCH = { from: "2026-03-01", to: "2026-03-31" };
 const PATH = "/api/v1/analytics/exports";
@@ -129,10 +130,7 @@ describe("exports of analytics as jobs", () => {
     assertError(await get(`/jobs/${ofPlayers.id}/result`), 404);
     assertError(await api.post(`/api/v1/jobs/${ofPlayers.id}/cancel`, {}, { key }), 404);
     const { data } = must(await get("/jobs"), 200);
-    assert.deepEqual(
-      data.map(({ id }: { id: string }) => id),
-      [ofOverview.id],
-    );
+    assert.deepEqual(pluck(data, "id"), [ofOverview.id]);
   });
 
   it("are ten at most in a project, and gone a week after they were complete", async () => {

@@ -6,6 +6,7 @@ import { eventually } from "../support/eventually.ts";
 import { must } from "../support/http/client.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
 import { jobResult } from "../support/app/processed.ts";
+import { pluck } from "../support/pluck.ts";
 
 const AS_OF = "2026-06-01T00:00:00Z";
 const RANGE = { from: "2026-05-01", to: "2026-05-10", asOf: AS_OF, timezone: "UTC" };
@@ -116,10 +117,7 @@ describe("the players behind a number", () => {
     };
     const { key } = asker.tenant;
     const { data } = must(await api.post("/api/v1/analytics/players", { funnel: body }, { key }), 200);
-    assert.deepEqual(
-      data.map((one: { externalUserId: string }) => one.externalUserId),
-      ["cid"],
-    );
+    assert.deepEqual(pluck(data, "externalUserId"), ["cid"]);
   });
 
   it("are named by each answer: a path and the parameters", async () => {

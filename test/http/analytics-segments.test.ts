@@ -3,6 +3,7 @@ import { startApp } from "../support/app/app.ts";
 import { anAsker, type Past, rollUpAll } from "../support/analytics/histories.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 const DAY_MS = 86_400_000;
 const LAST = Date.parse("2026-05-31T12:00:00Z");
@@ -191,11 +192,7 @@ describe("the segments of analytics", () => {
     for (const path of ["players", "segments/lifecycle/churned/players"]) {
       const number = path === "players" ? { of: "segments", segment: "lifecycle:churned" } : {};
       const { data } = await asker.ask(path, { ...named, ...number });
-      assert.deepEqual(
-        data.map(({ externalUserId }: { externalUserId: string }) => externalUserId),
-        ["bob"],
-        path,
-      );
+      assert.deepEqual(pluck(data, "externalUserId"), ["bob"], path);
     }
     assert.deepEqual(await read("lifecycle", { "filter[eventType]": "seen" }), {
       new: 1,

@@ -6,6 +6,7 @@ import { eventually } from "../support/eventually.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 const USAGE = "/api/v1/billing/usage";
 
@@ -122,10 +123,7 @@ describe("the usage of a plan", () => {
       api.post("/api/v1/events", event("bo"), { key: other.key }),
       send(event("ada")),
     ]);
-    assert.deepEqual(
-      answers.map(({ status }) => status),
-      [402, 200, 200],
-    );
+    assert.deepEqual(pluck(answers, "status"), [402, 200, 200]);
     assert.deepEqual([await events(), await events(other)], [1, 1]);
   });
 

@@ -4,6 +4,7 @@ import { assertError } from "../support/http/assert-error.ts";
 import { type Answer, must } from "../support/http/client.ts";
 import { aGame } from "../support/app/game.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 const OPEN = { slowModeSeconds: 0, burstMessages: 0, minuteMessages: 0 };
 
@@ -99,10 +100,7 @@ describe("chat by REST", () => {
     assert.deepEqual(await seqs(""), [2, 1]);
     const rows = await api.sql<{ original: string }>`
       select original from chat_messages where project_id = ${game.tenant.projectId} order by seq`;
-    assert.deepEqual(
-      rows.map(({ original }) => original),
-      ["one", "rude"],
-    );
+    assert.deepEqual(pluck(rows, "original"), ["one", "rude"]);
   });
 
   it("counts reactions once for each player, 20 different ones at most", async () => {

@@ -6,6 +6,7 @@ import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { startSsoServer } from "../support/sso/server.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 describe("custom domains", () => {
   const api = madeOnce(startApp);
@@ -58,10 +59,7 @@ describe("custom domains", () => {
     assert.deepEqual(made.verification.aRecords, ["192.0.2.7", "2001:db8::7"]);
     assert.deepEqual([made.status, made.sslStatus, made.certificate], ["PENDING", "NONE", null]);
     assertError(await add("spiele.bücher-laurel.de"), 409, "DOMAIN_ALREADY_CLAIMED");
-    assert.deepEqual(
-      (await list()).map(({ id }: { id: string }) => id),
-      [made.id],
-    );
+    assert.deepEqual(pluck(await list(), "id"), [made.id]);
     must(await api.delete(`${DOMAINS}/${made.id}`, { token: tenant.token }), 200);
     assertError(await api.delete(`${DOMAINS}/${made.id}`, { token: tenant.token }), 404);
     assert.deepEqual(await list(), []);

@@ -16,6 +16,7 @@ import { assertError } from "../support/http/assert-error.ts";
 import { anAddress, must } from "../support/http/client.ts";
 import { from } from "../support/http/limit-headers.ts";
 import { madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 const aNetwork = (): string => {
   const group = () => Math.floor(Math.random() * 65_536).toString(16);
@@ -258,10 +259,7 @@ describe("blocked addresses", () => {
         await api.get("/api/v1/admin/rate-limits/blocked?limit=2", { token }),
         200,
       );
-      assert.deepEqual(
-        data.map(({ network }: { network: string }) => network),
-        [`${second}/32`, `${first}/32`],
-      );
+      assert.deepEqual(pluck(data, "network"), [`${second}/32`, `${first}/32`]);
       assert(pagination.total >= 2);
       for (const source of ["MANUAL", "AUTO"]) {
         const query = `?limit=100&source=${source}`;

@@ -4,6 +4,7 @@ import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { counting } from "../support/quests/quest-game.ts";
 import { ownRules } from "../support/rules/rules-api.ts";
+import { pluck } from "../support/pluck.ts";
 
 type Json = Record<string, unknown>;
 
@@ -126,10 +127,7 @@ describe("filters of lists", () => {
       must(await api.put(clock, { reset: true }, { key }), 200);
       const from = new Date(Date.now() + 10 * 86_400_000).toISOString();
       const { data } = must(await api.get(`/api/v1/events?from=${from}`, { key }), 200);
-      assert.deepEqual(
-        data.map(({ id }: Json) => id),
-        [eventId],
-      );
+      assert.deepEqual(pluck(data, "id"), [eventId]);
     });
 
     it("are by a rule that fired for them, by id or key", async () => {

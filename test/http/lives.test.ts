@@ -4,6 +4,7 @@ import { type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 describe("lives by REST", () => {
   let player: string;
@@ -64,15 +65,12 @@ describe("lives by REST", () => {
       await api.get(`/api/v1/players/${player}/ledger?asset=LIVES`, { key: tenant.key }),
       200,
     );
-    assert.deepEqual(
-      data.map(({ amount, balanceAfter }: Record<string, number>) => [amount, balanceAfter]),
-      [
-        [-3, 0],
-        [1, 3],
-        [2, 2],
-        [-5, 0],
-      ],
-    );
+    assert.deepEqual(pluck(data, "amount", "balanceAfter"), [
+      [-3, 0],
+      [1, 3],
+      [2, 2],
+      [-5, 0],
+    ]);
     const verdict = await api.get(`/api/v1/players/${player}/ledger/verify`, { key: tenant.key });
     assert.equal(must(verdict, 200).valid, true);
   });

@@ -9,6 +9,7 @@ import { aMailTo, mailsTo, tokenIn } from "../support/mail/mailbox.ts";
 import { aBrowser, CONSOLE, startOAuthServer, startUrl, told } from "../support/providers/oauth.ts";
 import { type Person, startOpenIdProvider, type TestProvider } from "../support/providers/openid-provider.ts";
 import { madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 const TOKENS = ["access_token", "expires_in", "refresh_token", "token_type"];
 const anEmail = () => `${randomUUID()}@example.com`;
@@ -142,10 +143,7 @@ describe("sign-in with Google", () => {
       assert.notEqual(first["access_token"], second["access_token"]);
       const { id } = (await user(email))!;
       const sessions = await api.app.transact(({ em }) => em.find(Session, { userId: id }));
-      assert.deepEqual(
-        sessions.map(({ method }) => method),
-        ["GOOGLE", "GOOGLE"],
-      );
+      assert.deepEqual(pluck(sessions, "method"), ["GOOGLE", "GOOGLE"]);
     });
 
     it("knows the identity, whatever address Google tells later", async () => {
@@ -161,10 +159,7 @@ describe("sign-in with Google", () => {
       const { sub } = aPerson({ email: own.email });
       const answer = await tell(sub);
       const me = await api.get("/api/v1/auth/oauth/identities", { token: answer["access_token"]! });
-      assert.deepEqual(
-        me.body.identities.map(({ provider, email }: Record<string, string>) => [provider, email]),
-        [["google", own.email]],
-      );
+      assert.deepEqual(pluck(me.body.identities, "provider", "email"), [["google", own.email]]);
       await aMailTo(own.email, /google/i);
       await tell(sub);
       assert.equal(mailsTo(own.email).filter(({ subject }) => /google/i.test(subject ?? "")).length, 1);

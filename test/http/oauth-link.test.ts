@@ -13,6 +13,7 @@ import { type AppFactor, withTotp } from "../support/mfa/second-factor.ts";
 import { startFakeGithub } from "../support/providers/fake-github.ts";
 import { newPersonAt, startHostileProvider } from "../support/providers/hostile-provider.ts";
 import { aBrowser, CONSOLE, startOAuthServer, startUrl, told } from "../support/providers/oauth.ts";
+import { pluck } from "../support/pluck.ts";
 
 describe("a link of a provider", () => {
   let login: string;
@@ -114,10 +115,7 @@ describe("a link of a provider", () => {
       const after = await sessionsOf(tenant.userId);
       // The proof that was asked for is of now.
       assert.ok(after[0]!.proved > before[0]!.proved);
-      assert.deepEqual(
-        after.map(({ id, method, began }) => [id, method, began]),
-        before.map(({ id, method, began }) => [id, method, began]),
-      );
+      assert.deepEqual(pluck(after, "id", "method", "began"), pluck(before, "id", "method", "began"));
       assert.equal(after.length, 1);
       const refreshed = await server.post("/api/v1/auth/refresh", { refreshToken: answer["refresh_token"] });
       assert.equal(await sessionOf(must(refreshed, 200).accessToken), await sessionOf(tenant.token));

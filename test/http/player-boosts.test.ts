@@ -5,6 +5,7 @@ import { type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 const RUSH = { boostKey: "rush", applies: "xp", factor: 2, durationSeconds: 600 };
 
@@ -121,10 +122,7 @@ describe("a player's boosts", () => {
     must(await post("/boosts", campaign), 201);
     assert.deepEqual([await list(), (await play())[0]], [[], 10]);
     must(await post("/segments/vips/members", { playerIds: [player] }), 200);
-    assert.deepEqual(
-      (await list()).map(({ boostKey, scope }) => [boostKey, scope]),
-      [["vip", "SEGMENT"]],
-    );
+    assert.deepEqual(pluck(await list(), "boostKey", "scope"), [["vip", "SEGMENT"]]);
     assert.equal((await play())[0], 50);
     must(await api.delete("/api/v1/boosts/vip", { key: tenant.key }), 200);
   });

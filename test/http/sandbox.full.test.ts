@@ -6,6 +6,7 @@ import { assertError } from "../support/http/assert-error.ts";
 import { auditOf } from "../support/app/game.ts";
 import { must } from "../support/http/client.ts";
 import { madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 const rule = (key: string, amount: number) => ({
   key,
@@ -104,10 +105,7 @@ describe("the sandbox of a project", () => {
     assert.equal((await get("/players/ext:ada", test)).level, 5);
     await act("/events?wait=true", test, { externalUserId: "ada", eventType: "won" });
     const { data } = await get("/leaderboards/xp/entries", test);
-    assert.deepEqual(
-      data.map(({ score }: { score: number }) => score),
-      [70],
-    );
+    assert.deepEqual(pluck(data, "score"), [70]);
     assert.equal((await get("/players", live)).pagination.total, 0);
     assert.deepEqual(await synced(), nothing);
   });

@@ -25,6 +25,7 @@ import {
   verifyDomain,
 } from "../support/sso/server.ts";
 import { selfSigned } from "../support/webhooks/receiver.ts";
+import { pluck } from "../support/pluck.ts";
 
 describe("sign-up by a provider with an address whose domain signs in through another tenant", () => {
   const api = madeOnce(startApp);
@@ -273,10 +274,7 @@ describe("configuration of single sign-on", () => {
     assert.deepEqual(must(await server.delete(SSO, { token: tenant.token }), 200), { deleted: true });
     assertError(await get(), 404);
     assertError(await server.delete(SSO, { token: tenant.token }), 404);
-    assert.deepEqual(
-      (await auditOf(api, id)).map(({ action }) => action),
-      ["sso.updated", "sso.deleted"],
-    );
+    assert.deepEqual(pluck(await auditOf(api, id), "action"), ["sso.updated", "sso.deleted"]);
   });
 
   describe("tested", () => {
@@ -334,10 +332,10 @@ describe("domains of single sign-on", () => {
     server.dns.records.clear();
     const [listed] = must(await server.get(DOMAINS, { token: tenant.token }), 200).data;
     assert.deepEqual([listed.domain, listed.status], [made.domain, "VERIFIED"]);
-    assert.deepEqual(
-      (await auditOf(api, made.id)).map(({ action }) => action),
-      ["sso_domain.added", "sso_domain.verified"],
-    );
+    assert.deepEqual(pluck(await auditOf(api, made.id), "action"), [
+      "sso_domain.added",
+      "sso_domain.verified",
+    ]);
   });
 
   it("is looked for once a minute", async () => {

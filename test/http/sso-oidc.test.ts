@@ -11,6 +11,7 @@ import { aBrowser, CONSOLE, told } from "../support/providers/oauth.ts";
 import { type Person, startOpenIdProvider } from "../support/providers/openid-provider.ts";
 import { aVerifiedDomain, oidcConfig, putSso, ssoServer, ssoUrl } from "../support/sso/server.ts";
 import { madeForEach } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 const TOKENS = ["access_token", "expires_in", "refresh_token", "token_type"];
 
@@ -62,10 +63,7 @@ describe("single sign-on by OpenID Connect", () => {
     const again = await tell(sub);
     assert("access_token" in again);
     const sessions = await api.app.transact(({ em }) => em.find(Session, { userId: me.user.id }));
-    assert.deepEqual(
-      sessions.map(({ method }) => method),
-      ["SSO", "SSO"],
-    );
+    assert.deepEqual(pluck(sessions, "method"), ["SSO", "SSO"]);
   });
 
   it("asks for the address and the name where the ID token has neither", async () => {

@@ -6,6 +6,7 @@ import { must } from "../support/http/client.ts";
 import { DAY_MS, HOUR_MS } from "../support/streaks/streaks.ts";
 import { dateOf, today } from "../support/streaks/real-days.ts";
 import { streaksByApi } from "../support/streaks/by-api.ts";
+import { pluck } from "../support/pluck.ts";
 
 describe("streaks of players", () => {
   const { api, tenant, player, make, define, doneAgo, act } = streaksByApi();
@@ -34,15 +35,12 @@ describe("streaks of players", () => {
 
   it("are listed with those that have not begun", async () => {
     const data = await list();
-    assert.deepEqual(
-      data.map(({ streakKey, status }: Json) => [streakKey, status]),
-      [
-        ["daily", "NONE"],
-        ["kept", "NONE"],
-        ["weekly", "NONE"],
-        ["wins", "NONE"],
-      ],
-    );
+    assert.deepEqual(pluck(data, "streakKey", "status"), [
+      ["daily", "NONE"],
+      ["kept", "NONE"],
+      ["weekly", "NONE"],
+      ["wins", "NONE"],
+    ]);
     assert.deepEqual(data[1], {
       streakKey: "kept",
       name: "kept",

@@ -12,6 +12,7 @@ import { eventually, eventuallyHolds } from "../support/eventually.ts";
 import { must } from "../support/http/client.ts";
 import { rejection } from "../support/lobbies/room.ts";
 import { aPlayer, join, type Listener, matchmake, type Player, range } from "../support/rooms/sdk.ts";
+import { pluck } from "../support/pluck.ts";
 
 const FREE = { slowModeSeconds: 0, burstMessages: 0, minuteMessages: 0 };
 
@@ -56,10 +57,7 @@ describe("those who join a channel at once", () => {
     const shown = await Promise.all([a, b, c, d].map((listener) => historyOf(listener)));
     const seqs = shown.map(({ messages: all }) => all.map(({ seq }: { seq: number }) => seq));
     assert.deepEqual(seqs, [range(1, 4), range(1, 4), [4], range(1, 4)]);
-    assert.deepEqual(
-      shown.map(({ resumed }) => resumed),
-      [false, false, true, false],
-    );
+    assert.deepEqual(pluck(shown, "resumed"), [false, false, true, false]);
     assert.deepEqual(
       shown.map(({ messages: all }) => all.at(-1).clientMsgId),
       ["m-4", undefined, undefined, undefined],
@@ -86,10 +84,7 @@ describe("those who join a channel at once", () => {
       ask(ann.token, `none-${randomUUID()}`),
       ask(bob.token, "global"),
     ]);
-    assert.deepEqual(
-      answers.map(({ status }) => status),
-      [403, 200, 404, 404, 200],
-    );
+    assert.deepEqual(pluck(answers, "status"), [403, 200, 404, 404, 200]);
     assert.equal(answers[0].body.error.reason, "PLAYER_BANNED");
   });
 
@@ -322,13 +317,10 @@ describe("room chat", () => {
     await reader.room.request("chat.delete", { seq: mine.seq });
     await eventually(() => reader.named("chat.deleted").length === 1);
     const { data } = must(await api.get(path, { key: tenant.key }), 200);
-    assert.deepEqual(
-      data.map(({ seq, content }: ChatMessage) => [seq, content]),
-      [
-        [2, ""],
-        [1, "edited"],
-      ],
-    );
+    assert.deepEqual(pluck(data, "seq", "content"), [
+      [2, ""],
+      [1, "edited"],
+    ]);
   });
 
   it("resumes after lastSeq with nothing lost or twice, and loses nothing with a connection", async () => {
