@@ -11,9 +11,8 @@ describe("messages of rooms in one round trip", () => {
   const { database, domain } = postgresDomain(10);
 
   const roomOf = async (talk: Talk): Promise<KnownSends> => {
-    const rows = await domain.sql<{
-      id: string;
-    }>`select tenant_id as id from projects where id = ${talk.projectId}`;
+    const rows = await domain.sql<{ id: string }>`
+      select tenant_id as id from projects where id = ${talk.projectId}`;
     const scope: RowScope = { role: "web", tenantId: rows[0]!.id, projectIds: [talk.projectId] };
     return knownSends(domain, talk, database.commitAs!(scope));
   };

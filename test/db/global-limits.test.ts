@@ -66,9 +66,8 @@ describe("what all players share, with batches that race", () => {
     );
     await race();
     assert.equal(await totalXp(projectId), MAX);
-    const [executions] = await domain.sql<{
-      n: string;
-    }>`select count(*) as n from rule_executions where project_id = ${projectId}`;
+    const [executions] = await domain.sql<{ n: string }>`
+      select count(*) as n from rule_executions where project_id = ${projectId}`;
     assert.equal(Number(executions!.n), MAX);
   });
 
@@ -104,9 +103,8 @@ describe("what all players share, with batches that race", () => {
       events(() => 1),
     );
     await race();
-    const held = await domain.sql<{
-      no: string;
-    }>`select serial_no as no from player_badges where project_id = ${projectId} and tier > 0`;
+    const held = await domain.sql<{ no: string }>`
+      select serial_no as no from player_badges where project_id = ${projectId} and tier > 0`;
     assert.deepEqual(
       held.map(({ no }) => Number(no)).toSorted((a, b) => a - b),
       Array.from({ length: 100 }, (_, i) => i + 1),
@@ -133,9 +131,8 @@ describe("what all players share, with batches that race", () => {
     }));
     await domain.track(projectId, users);
     await race();
-    const [given] = await domain.sql<{
-      n: string;
-    }>`select sum(quantity) as n from reward_grants where project_id = ${projectId}`;
+    const [given] = await domain.sql<{ n: string }>`
+      select sum(quantity) as n from reward_grants where project_id = ${projectId}`;
     assert.equal(Number(given!.n), 50);
   });
 

@@ -79,9 +79,8 @@ describe("a transaction that holds what events of one project need", () => {
     });
     assert.equal(blamed.length, 1);
     assert.equal((await xpOf(domain, other))[good], 10);
-    const tries = await domain.sql<{
-      attempts: number;
-    }>`select attempts from event_q where project_id = ${mine}`;
+    const tries = await domain.sql<{ attempts: number }>`
+      select attempts from event_q where project_id = ${mine}`;
     assert.deepEqual(tries, [{ attempts: 0 }]);
     await process();
     assert.deepEqual(await xpOf(domain, mine), { [held]: 10 });

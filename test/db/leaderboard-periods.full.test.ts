@@ -91,9 +91,8 @@ describe("periods of leaderboards, with workers that race", () => {
     operator: undefined,
   };
   const countOf = async (projectId: string, table: "leaderboard_entries" | "leaderboard_results") => {
-    const [found] = await domain.sql<{
-      n: string | null;
-    }>`select -sum(rank_score) as n from ${sql.table(table)}
+    const [found] = await domain.sql<{ n: string | null }>`
+      select -sum(rank_score) as n from ${sql.table(table)}
       where project_id = ${projectId}`;
     return Number(found!.n ?? 0);
   };

@@ -93,9 +93,8 @@ describe("lobbies, with transactions that race", () => {
         players.map((playerId) => (work) => quickplay(work, projectId, playerId, wish)),
       );
       assert.deepEqual(outcomes, { ok: 40 });
-      const rows = await domain.sql<{
-        member_count: number;
-      }>`select member_count from lobbies where mode = ${mode}`;
+      const rows = await domain.sql<{ member_count: number }>`
+        select member_count from lobbies where mode = ${mode}`;
       assert.deepEqual(
         pluck(rows, "member_count"),
         Array.from({ length: 10 }, () => 4),

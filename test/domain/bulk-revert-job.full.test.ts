@@ -205,9 +205,8 @@ describe("the job of a bulk revert", () => {
     );
     const ids = await play(projectId, names(20), 12);
     const xp = async () => {
-      const rows = await domain.sql<{
-        xp: string;
-      }>`select sum(xp) as xp from players where project_id = ${projectId}`;
+      const rows = await domain.sql<{ xp: string }>`
+        select sum(xp) as xp from players where project_id = ${projectId}`;
       return Number(rows[0]!.xp);
     };
     assert.equal(await xp(), ids.length * 42);
@@ -228,9 +227,8 @@ describe("the job of a bulk revert", () => {
     );
     const jobs = new JobSteps({ transact, kinds: JOB_KINDS, onError: (error) => assert.fail(String(error)) });
     for (const _ of [1, 2]) await jobs.step();
-    const [{ progress }] = (await domain.sql<{
-      progress: number;
-    }>`select progress from project_jobs where id = ${id}`) as [{ progress: number }];
+    const [{ progress }] = (await domain.sql<{ progress: number }>`
+      select progress from project_jobs where id = ${id}`) as [{ progress: number }];
     assert.ok(progress > 10 && progress < 100, `${progress} percent`);
     await domain.sql`update project_jobs set status = 'CANCELLED' where id = ${id}`;
     assert.equal(await jobs.step(), false);

@@ -219,9 +219,8 @@ describe("sends that are decided by what a room remembers", () => {
     left join players p on p.project_id = m.project_id and p.id = m.sender_id
     where m.project_id = ${projectId} order by m.seq`;
   const outboxOf = async ({ projectId }: Talk): Promise<string[]> => {
-    const found = await domain.sql<{
-      type: string;
-    }>`select type from outbox where project_id = ${projectId} and type like 'chat.%'
+    const found = await domain.sql<{ type: string }>`
+      select type from outbox where project_id = ${projectId} and type like 'chat.%'
       order by id`;
     return found.map(({ type }) => type);
   };

@@ -112,9 +112,8 @@ describe("a change by which rules could set one another off without end", () => 
     await domain.transact((work) => patchDefinition(work, projectId, kind, { ref, changes }));
   };
   const tenantOf = async (projectId: string): Promise<string> => {
-    const found = await domain.sql<{
-      id: string;
-    }>`select tenant_id as id from projects where id = ${projectId}`;
+    const found = await domain.sql<{ id: string }>`
+      select tenant_id as id from projects where id = ${projectId}`;
     return found[0]!.id;
   };
   const importing = async (projectId: string, sections: Json): Promise<unknown> => {

@@ -102,13 +102,6 @@ describe("a balance", () => {
     assert.equal(open.balance()!.balance, Number.MAX_SAFE_INTEGER);
   });
 
-  it("of a currency that is not there does not change", () => {
-    const { change, effects } = aPurse();
-    assert.deepEqual(change(1, { currencyKey: "gold" }), { problem: "UNKNOWN_CURRENCY" });
-    assert.deepEqual(change(0), {});
-    assert.deepEqual([effects.ledger, effects.outbox], [[], []]);
-  });
-
   it("begins with the initial one, which the first change writes into the ledger first", () => {
     const { change, at, balance, effects, player, amounts } = aPurse({ initialBalance: 50 });
     assert.equal(balanceNow(at(NOON), "coins")!.balance, 50, "read before anything was written");

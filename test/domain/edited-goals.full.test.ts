@@ -91,9 +91,8 @@ describe("goals that are edited while players are in the middle of them", () => 
   };
 
   const idOf = async (projectId: string, user: string): Promise<string> => {
-    const [row] = await domain.sql<{
-      id: string;
-    }>`select id from players where project_id = ${projectId} and external_user_id = ${user}`;
+    const [row] = await domain.sql<{ id: string }>`
+      select id from players where project_id = ${projectId} and external_user_id = ${user}`;
     return row!.id;
   };
 

@@ -29,9 +29,8 @@ describe("an import of many definitions", () => {
     { signal } = new AbortController(),
   ) => {
     const document = await readConfigDocument({ format: "laurel/1", ...sections });
-    const found = await domain.sql<{
-      id: string;
-    }>`select tenant_id as id from projects where id = ${projectId}`;
+    const found = await domain.sql<{ id: string }>`
+      select tenant_id as id from projects where id = ${projectId}`;
     const tenantId = found[0]!.id;
     const caller = { kind: "user", userId: projectId, tenantId, role: "OWNER" } as unknown as Caller;
     const questions = new Map();

@@ -45,9 +45,8 @@ describe("a submitted score", () => {
     const balances = await domain.transact(async (work) =>
       listBalances(work, await getPlayer(work, projectId, playerId)),
     );
-    const [entry] = await domain.sql<{
-      score: number;
-    }>`select -e.rank_score as score from leaderboard_entries e
+    const [entry] = await domain.sql<{ score: number }>`
+      select -e.rank_score as score from leaderboard_entries e
       join leaderboard_periods s on s.project_id = e.project_id and s.id = e.period_id
       where s.leaderboard_id = ${board.id} and e.player_id = ${playerId}`;
     const held =
@@ -112,9 +111,8 @@ describe("a submitted score", () => {
     await domain.process();
     assert.deepEqual(await standing(playerId), [15, 8, 1]);
     assert.deepEqual(await standing(poor), [0, undefined, 0]);
-    const metas = await domain.sql<{
-      meta: unknown;
-    }>`select meta::jsonb as meta from leaderboard_entries where player_id = ${playerId}
+    const metas = await domain.sql<{ meta: unknown }>`
+      select meta::jsonb as meta from leaderboard_entries where player_id = ${playerId}
       union all select meta::jsonb from score_reviews where player_id = ${playerId}`;
     assert.deepEqual(pluck(metas, "meta"), [{ note: "of 2" }, { note: "of 11" }]);
   });

@@ -175,9 +175,8 @@ describe("backfills of quests", () => {
     await order(ASKED);
     await finish();
     await takeBack(domain, projectId, first!);
-    const [state] = await domain.sql<{
-      c: Json;
-    }>`select s.doc->'c' as c from player_states s where s.project_id = ${projectId}`;
+    const [state] = await domain.sql<{ c: Json }>`
+      select s.doc->'c' as c from player_states s where s.project_id = ${projectId}`;
     assert.deepEqual(Object.values(state!.c).toSorted(), [1, 2]);
   });
 });

@@ -172,9 +172,8 @@ describe("adventures of which events were reverted", () => {
     assert.equal((await has("alone")).rows.length, 1);
     await takeBack(domain, projectId, only!);
     assert.deepEqual((await has("alone")).rows, []);
-    const [player] = await domain.sql<{
-      doc: Json;
-    }>`select o.data as doc from outbox o where o.project_id = ${projectId}
+    const [player] = await domain.sql<{ doc: Json }>`
+      select o.data as doc from outbox o where o.project_id = ${projectId}
       and o.type = 'adventure.updated' order by o.id desc limit 1`;
     const shown = player!.doc["adventure"] as Json;
     assert.deepEqual([shown["state"], shown["id"], shown["points"]], ["AVAILABLE", null, 0]);

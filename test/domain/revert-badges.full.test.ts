@@ -164,9 +164,8 @@ describe("a badge that rules award, when events are reverted together", () => {
     await define(domain, projectId, "badge", { key: "wins", name: "Wins", progressMetric, tiers });
     const event = { type: "counted", at: new Date(), properties: {} };
     const [first] = await play(domain, projectId, { user: "by hand", events: [event] });
-    const [player] = await domain.sql<{
-      id: string;
-    }>`select id from players where project_id = ${projectId} and external_user_id = 'by hand'`;
+    const [player] = await domain.sql<{ id: string }>`
+      select id from players where project_id = ${projectId} and external_user_id = 'by hand'`;
     const ref = { projectId, id: player!.id };
     const award = { badge: "wins", tier: 2, cause: { kind: "API" as const, actor: "us" } };
     await domain.transact((work) => awardByHand(work, ref, award));

@@ -32,9 +32,8 @@ describe("scheduled rules", () => {
         Array.from({ length: count }, (_, n) => ({ i: newId(), u: `${prefix}${n}` })),
       )}::json) as x(i uuid, u text) returning 1`;
   const eventCount = async (projectId: string): Promise<number> => {
-    const query = sql<{
-      n: string;
-    }>`select count(*) as n from tracked_events where project_id = ${projectId}`;
+    const query = sql<{ n: string }>`
+      select count(*) as n from tracked_events where project_id = ${projectId}`;
     return Number((await rowsOf(domain, query))[0]!.n);
   };
   const makeDue = (projectId: string, at = new Date(Date.now() - 1_000)): Promise<unknown> =>
@@ -126,9 +125,8 @@ describe("scheduled rules", () => {
     await makeDue(projectId, new Date(Date.now() - 40 * DAY_MS));
     assert.equal(await runAll(), 2);
     assert.equal(await eventCount(projectId), 2);
-    const [event] = await domain.sql<{
-      at: Date;
-    }>`select occurred_at as at from tracked_events where project_id = ${projectId}`;
+    const [event] = await domain.sql<{ at: Date }>`
+      select occurred_at as at from tracked_events where project_id = ${projectId}`;
     assert.ok(Date.now() - event!.at.getTime() < DAY_MS);
   });
 

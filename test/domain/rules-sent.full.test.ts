@@ -37,9 +37,8 @@ describe("actions that are sent", () => {
       [cause.kind, cause.ruleId, cause.ruleKey, cause.actionId, cause.rootEventId, cause.eventId],
       ["RULE", ruleId, "refer", "a2", rootId, grant!.id],
     );
-    const keys = await domain.sql<{
-      key: string;
-    }>`select idempotency_key as key from ledger_entries where project_id = ${projectId}`;
+    const keys = await domain.sql<{ key: string }>`
+      select idempotency_key as key from ledger_entries where project_id = ${projectId}`;
     assert.ok(keys.some(({ key }) => key === `tgt:${rootId}:${ruleId}:a2`));
   });
 
@@ -111,9 +110,8 @@ describe("actions that are sent", () => {
     assert.deepEqual(await xpOf(domain, projectId), { ann: 7 });
     const [done] = await eventsOf(projectId, "system.delayed_action");
     assert.equal(done!.status, "PROCESSED");
-    const [entry] = await domain.sql<{
-      key: string;
-    }>`select idempotency_key as key from ledger_entries where project_id = ${projectId}`;
+    const [entry] = await domain.sql<{ key: string }>`
+      select idempotency_key as key from ledger_entries where project_id = ${projectId}`;
     assert.equal(entry!.key, `dly:${rootId}:${ruleId}:a1`);
   });
 

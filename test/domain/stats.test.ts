@@ -99,9 +99,8 @@ describe("statistics of rules", () => {
       await startRunners(app, {
         "flush-rule-stats": { ...flushRuleStats, everyMs: undefined as never },
       }).close();
-      const rows = await domain.sql<{
-        fired: number;
-      }>`select fired::int from rule_stats where project_id = ${projectId}`;
+      const rows = await domain.sql<{ fired: number }>`
+        select fired::int from rule_stats where project_id = ${projectId}`;
       assert.deepEqual(rows, [{ fired: 1 }]);
     });
 

@@ -89,9 +89,8 @@ describe("adventures of players", () => {
     await settleAdventures.run(game.api.app, "*");
     assert.equal((await game.adventureOf("unlocks")).items[4].unlocked, true);
     assert.equal((await game.questOf("un-e")).state, "AVAILABLE");
-    const rows = await game.api.sql<{
-      n: number;
-    }>`select count(*)::int as n from outbox where player_id = ${player}
+    const rows = await game.api.sql<{ n: number }>`
+      select count(*)::int as n from outbox where player_id = ${player}
       and type = 'adventure.quest_unlocked' and data ->> 'questKey' = 'un-e'`;
     assert.equal(rows[0]!.n, 1);
   });

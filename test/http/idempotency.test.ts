@@ -94,9 +94,8 @@ describe("a POST with X-Idempotency-Key", () => {
     const first = await post(path, { name: "Once" }, key, token);
     const again = await post(path, { name: "Once" }, key, token);
     assert.equal(again.body.key, first.body.key);
-    const rows = await api.sql<{
-      row: string;
-    }>`select to_jsonb(k)::text as row from idempotency_keys k where key = ${key}`;
+    const rows = await api.sql<{ row: string }>`
+      select to_jsonb(k)::text as row from idempotency_keys k where key = ${key}`;
     assert.equal(rows.length, 1);
     assert.ok(!rows[0]!.row.includes(first.body.key.slice(20)), "the secret is readable");
     assert.ok(!rows[0]!.row.includes("Once"));

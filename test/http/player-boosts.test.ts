@@ -5,7 +5,6 @@ import { type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { madeOnce } from "../support/made.ts";
-import { pluck } from "../support/pluck.ts";
 
 const RUSH = { boostKey: "rush", applies: "xp", factor: 2, durationSeconds: 600 };
 
@@ -112,19 +111,6 @@ describe("a player's boosts", () => {
     assert.deepEqual((await play()).slice(0, 2), [20, 4]);
     must(await api.delete(`/api/v1/boosts/${key}`, { key: tenant.key }), 200);
     assert.deepEqual((await play()).slice(0, 2), [10, 4]);
-  });
-
-  it("of a campaign for a segment are for its members", async () => {
-    const segment = { key: "vips", name: "VIPs", kind: "STATIC" };
-    must(await post("/segments", segment), 201);
-    const times = { startsAt: "2026-01-01T00:00:00Z", expiresAt: "2126-01-01T00:00:00Z" };
-    const campaign = { key: "vip", name: "VIP", applies: "xp", factor: 5, segmentKey: "vips", ...times };
-    must(await post("/boosts", campaign), 201);
-    assert.deepEqual([await list(), (await play())[0]], [[], 10]);
-    must(await post("/segments/vips/members", { playerIds: [player] }), 200);
-    assert.deepEqual(pluck(await list(), "boostKey", "scope"), [["vip", "SEGMENT"]]);
-    assert.equal((await play())[0], 50);
-    must(await api.delete("/api/v1/boosts/vip", { key: tenant.key }), 200);
   });
 
   it("are refused with the field that is wrong", async () => {

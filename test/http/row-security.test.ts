@@ -85,9 +85,8 @@ const assertHidden = async (
       });
     assert.equal(await count(asOwn, id(other)), 0, `${table} shows rows of another`);
     const everything = await asOwn(({ db }) =>
-      sql<{
-        id: string | null;
-      }>`select distinct ${sql.ref(column)}::text as id from ${sql.ref(table)}`.execute(db),
+      sql<{ id: string | null }>`
+        select distinct ${sql.ref(column)}::text as id from ${sql.ref(table)}`.execute(db),
     ).catch((error: Error) => {
       if (refused(error)) return { rows: [] };
       throw error;

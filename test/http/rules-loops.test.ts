@@ -57,9 +57,8 @@ describe("a rule that loops", () => {
       chain: ["echo", "echo"],
       paused: true,
     });
-    const xp = await api.sql<{
-      xp: number;
-    }>`select sum(xp) as xp from players where project_id = ${tenant.projectId}`;
+    const xp = await api.sql<{ xp: number }>`
+      select sum(xp) as xp from players where project_id = ${tenant.projectId}`;
     assert.equal(xp[0]!.xp, LOOPS_MAX, "each event has fired it once");
   });
 });

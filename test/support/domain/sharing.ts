@@ -19,9 +19,8 @@ const onError = (error: unknown): void => {
 
 /** A committer over a database, for one project. */
 export const openSharing = async ({ em }: Database, domain: Domain, projectId: string) => {
-  const rows = await domain.sql<{
-    tenant_id: string;
-  }>`select tenant_id from projects where id = ${projectId}`;
+  const rows = await domain.sql<{ tenant_id: string }>`
+    select tenant_id from projects where id = ${projectId}`;
   const scope = { role: "web", tenantId: rows[0]!.tenant_id, projectIds: [projectId] } as const;
   const parts = { em, clock: () => new Date(), wakeUps: NO_WAKE_UPS, onError };
   const transactAs = (rowScope: Parameters<typeof createTransact>[1]) => createTransact(parts, rowScope);

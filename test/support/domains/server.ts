@@ -201,9 +201,8 @@ export const domainsOf = (api: TestApp, dns: DomainDns) => {
   const checkedAgain = async (id: string): Promise<void> => {
     const before = Date.now();
     const found = () =>
-      api.sql<{
-        at: Date;
-      }>`select checked_at as at from custom_domains where id = ${id}::uuid`;
+      api.sql<{ at: Date }>`
+        select checked_at as at from custom_domains where id = ${id}::uuid`;
     await eventually(async () => (await found())[0]!.at.getTime() > before);
   };
   /** A domain whose records are there, once it is in the state. */

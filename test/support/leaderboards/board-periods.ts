@@ -161,9 +161,8 @@ export const periodsOf = async (domain: Domain, { projectId, id }: Leaderboard):
 /** What players have, in the order they are named in. */
 export const xpOfPlayers = async (domain: Domain, playerIds: readonly string[]): Promise<number[]> => {
   const ids = `{${playerIds.join(",")}}`;
-  const rows = await domain.sql<{
-    xp: number;
-  }>`select p.xp from unnest(${ids}::uuid[]) with ordinality as x(id, n)
+  const rows = await domain.sql<{ xp: number }>`
+    select p.xp from unnest(${ids}::uuid[]) with ordinality as x(id, n)
     join players p on p.id = x.id order by x.n`;
   return rows.map(({ xp }) => xp);
 };
