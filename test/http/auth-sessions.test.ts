@@ -122,6 +122,13 @@ describe("POST /auth/refresh", () => {
     const other = await aMember(api, tenant.tenantId, "VIEWER");
     assert.equal((await refresh(other.refreshToken)).status, 200);
   });
+
+  it("stores no token in clear", async () => {
+    const { body } = await refresh(member.refreshToken);
+    const found = await query(sql`select 1 from refresh_tokens t
+      where to_jsonb(t)::text like ${`%${body.refreshToken.slice(7)}%`}`);
+    assert.equal(found.length, 0);
+  });
 });
 
 type Tokens = { token: string; refreshToken: string };
@@ -156,6 +163,11 @@ describe("sessions", () => {
       assert.deepEqual((await logout(member.token)).body, { accepted: true });
       assert.equal(await isOpen(member), false);
       assert.equal(await isOpen(other), true);
+    });
+
+    it("works without a body, and in the other spellings of the path", async () => {
+      assert.equal((await api.request("POST", "/auth/logout", { token: member.token })).status, 200);
+      assert.equal(await isOpen(member), false);
     });
 
     it("ends the session of a refresh token with it", async () => {

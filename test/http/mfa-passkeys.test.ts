@@ -232,5 +232,15 @@ describe("passkeys", () => {
       });
       await aMailTo(tenant.email, /A passkey was removed/);
     });
+
+    it("another account's is not found, not even by its tenant's OWNER", async () => {
+      const other = await aTenant(api);
+      const { passkeyId } = await withPasskey(api, other);
+      const path = `${MFA}/passkeys/${passkeyId}`;
+      const body = { currentPassword: tenant.password };
+      assertError(await api.patch(path, { name: "Mine" }, own()), 404);
+      assertError(await api.delete(path, { ...own(), body }), 404);
+      assertError(await api.delete(`${MFA}/passkeys/none`, { ...own(), body }), 404);
+    });
   });
 });

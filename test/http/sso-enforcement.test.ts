@@ -169,6 +169,11 @@ describe("enforcement of single sign-on", () => {
     assertError(await login(`${randomUUID()}@example.com`), 401, "INVALID_CREDENTIALS");
   });
 
+  it("leaves API keys as they are", async () => {
+    await enforce();
+    must(await server.get("/api/v1/players", { key: tenant.key }), 200);
+  });
+
   it("refuses new passwords: by links that were mailed before, and mails no more", async () => {
     const [viewer, another] = [await aPerson("VIEWER"), await aPerson("VIEWER")];
     const forgot = async (email: string): Promise<string[]> => {
@@ -269,6 +274,12 @@ describe("enforcement of single sign-on", () => {
     );
     must(await server.delete("/api/v1/enterprise/sso", { token: accessToken }), 200);
     must(await login(tenant.email), 200);
+  });
+
+  it("touches no other tenant", async () => {
+    await enforce();
+    const other = await aTenant(server);
+    must(await login(other.email, other.password), 200);
   });
 
   it("an OWNER with a second factor proves it before each change", async () => {
