@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { sql } from "kysely";
 import { anAdmin } from "../support/app/admin.ts";
 import { aTenant } from "../support/app/app.ts";
 import { theConsole } from "../support/browser/console.ts";
@@ -123,9 +122,7 @@ describe("people at the console", () => {
       await api.post("/api/v1/auth/register", { ...owner, name: "Ada", tenantName }),
       201,
     );
-    await api.app.transact(({ db }) =>
-      sql`update tenants set approval_status = 'PENDING' where id = ${user.tenantId}::uuid`.execute(db),
-    );
+    await api.sql`update tenants set approval_status = 'PENDING' where id = ${user.tenantId}::uuid`;
     const ada = await aPerson();
     await ada.signIn(owner);
     await ada.sees("Your account is pending");

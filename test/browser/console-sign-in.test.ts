@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { sql } from "kysely";
 import { aTenant } from "../support/app/app.ts";
 import { anotherServer } from "../support/app/another-server.ts";
 import { type Person, theConsole } from "../support/browser/console.ts";
@@ -101,11 +100,7 @@ describe("signing in to the console", () => {
       const email = `bo@${domain}`;
       const invitation = { email, role: "DESIGNER" };
       must(await company.post("/api/v1/team/invitations", invitation, { token: tenant.token }), 201);
-      await api.app.transact(({ db }) =>
-        sql`update sso_configurations set enforce_sso = true where tenant_id = ${tenant.tenantId}::uuid`.execute(
-          db,
-        ),
-      );
+      await api.sql`update sso_configurations set enforce_sso = true where tenant_id = ${tenant.tenantId}::uuid`;
       const token = tokenIn(await aMailTo(email, /./));
       const bo = await from(`/accept-invitation?token=${token}`, email, "Bo Second");
       await bo.press("Go on with single sign-on");

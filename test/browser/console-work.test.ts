@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { sql } from "kysely";
 import { aKey } from "../support/app/app.ts";
 import { aGame } from "../support/app/game.ts";
 import { theConsole } from "../support/browser/console.ts";
@@ -19,10 +18,8 @@ describe("the work of a team in the console", () => {
 
   /** Attempts are minutes and hours apart. */
   const hurryToLastAttempt = (webhookId: string) =>
-    api.app.transact(({ db }) =>
-      sql`update webhook_deliveries set attempts = 50, due_at = now()
-        where webhook_id = ${webhookId}::uuid`.execute(db),
-    );
+    api.sql`update webhook_deliveries set attempts = 50, due_at = now()
+      where webhook_id = ${webhookId}::uuid`;
 
   it("sends what a webhook has missed again, once its receiver is mended", async () => {
     let status = 500;

@@ -18,13 +18,11 @@ describe("laurel analytics", () => {
     await domain.addPlayer(projectId, "ada");
     // Of a time after which nobody commits events of it any more.
     const old = newId().replace(/^.{13}/, "01890000-0000");
-    await domain.transact(({ db }) =>
-      sql`
-        insert into tracked_events
-          (project_id, id, external_user_id, event_type, properties, occurred_at, received_at)
-        values (${projectId}::uuid, ${old}::uuid, 'ada', 'match.won', '{}', '2026-01-05T10:00:00Z',
-          now())`.execute(db),
-    );
+    await domain.sql`
+      insert into tracked_events
+        (project_id, id, external_user_id, event_type, properties, occurred_at, received_at)
+      values (${projectId}::uuid, ${old}::uuid, 'ada', 'match.won', '{}', '2026-01-05T10:00:00Z',
+        now())`;
     await database.close();
   });
   after(() => dir.remove());

@@ -4,6 +4,7 @@ import { existsSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { laurel, linesOf, temporaryDir } from "../support/processes/process.ts";
+import { pluck } from "../support/pluck.ts";
 
 const run = async (args: string[], env: Record<string, string> = {}) => {
   const { ended, output } = laurel(args, env);
@@ -102,13 +103,10 @@ describe("the command line", () => {
       LOG_LEVEL: "error",
     });
     assert.equal(code, 1);
-    assert.deepEqual(
-      linesOf(text).map(({ msg }) => msg),
-      [
-        `Cannot listen on 127.0.0.1, port ${port}: another process listens there ` +
-          `(lsof -i :${port} says which). Stop it, or take another port: PORT=${port + 1} npm start`,
-      ],
-    );
+    assert.deepEqual(pluck(linesOf(text), "msg"), [
+      `Cannot listen on 127.0.0.1, port ${port}: another process listens there ` +
+        `(lsof -i :${port} says which). Stop it, or take another port: PORT=${port + 1} npm start`,
+    ]);
     // Nothing was made for a server that could not be: not even the database.
     assert.equal(existsSync(join(directory.path, "pglite")), false);
     server.close();

@@ -14,6 +14,7 @@ import { DEMO_PLAYERS, demoHistory } from "../../src/cli/demo-history.ts";
 import { blocksOf } from "../support/documents/documents.ts";
 import { eventually } from "../support/eventually.ts";
 import { freePort, kill, type Laurel, laurel, linesOf, temporaryDir } from "../support/processes/process.ts";
+import { pluck } from "../support/pluck.ts";
 
 type Counts = {
   events: number;
@@ -225,10 +226,7 @@ describe("the demo", function () {
       data: { rank: number; score: number; displayName: string }[];
       pagination: { total: number };
     };
-    assert.deepEqual(
-      leaders.data.map(({ rank }) => rank),
-      [1, 2, 3, 4, 5],
-    );
+    assert.deepEqual(pluck(leaders.data, "rank"), [1, 2, 3, 4, 5]);
     assert.match(leaders.data[0]!.displayName, /^[A-Z][a-z]+ [A-Z][a-z]+$/);
     for (const board of ["gems", "hardest-hit", "season"]) {
       const { body } = await api.get(`/api/v1/leaderboards/${board}/entries`, { key });

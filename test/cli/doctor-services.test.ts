@@ -10,6 +10,7 @@ import { doctorReport } from "../support/processes/command.ts";
 import { freePort, temporaryDir } from "../support/processes/process.ts";
 import { sharedFakeStripe, stripeSettings } from "../support/providers/fake-stripe.ts";
 import { selfSigned } from "../support/webhooks/receiver.ts";
+import { pluck } from "../support/pluck.ts";
 
 describe("laurel doctor, of what a server may use", () => {
   const directory = madeForEach(temporaryDir);
@@ -33,13 +34,10 @@ describe("laurel doctor, of what a server may use", () => {
       const prices = "STARTER_MONTHLY=price_starter_m,PRO_MONTHLY=price_pro_y,PRO_YEARLY=price_gone";
       const { code, checks } = await check({ STRIPE_PRICES: prices });
       assert.equal(code, 1);
-      assert.deepEqual(
-        checks.map(({ message }) => message),
-        [
-          "PRO_MONTHLY=price_pro_y is not paid monthly",
-          "PRO_YEARLY=price_gone is not known to the account and mode of the key",
-        ],
-      );
+      assert.deepEqual(pluck(checks, "message"), [
+        "PRO_MONTHLY=price_pro_y is not paid monthly",
+        "PRO_YEARLY=price_gone is not known to the account and mode of the key",
+      ]);
     });
 
     it("says that the key is refused, without the key", async () => {

@@ -10,6 +10,7 @@ import {
   withKey,
 } from "../../src/cli/import-file.ts";
 import { temporaryDirectory } from "../support/import/import-target.ts";
+import { pluck } from "../support/pluck.ts";
 
 const collect = async (chunks: Buffer[]): Promise<Line[]> => {
   const lines: Line[] = [];
@@ -47,7 +48,7 @@ describe("reading a file of events", () => {
           expected,
         );
         assert.deepEqual(
-          lines.map(({ number }) => number),
+          pluck(lines, "number"),
           expected.map((_, index) => index + 1),
         );
       }),

@@ -11,6 +11,7 @@ import {
   runCommand,
   temporaryDirectory,
 } from "../support/import/import-target.ts";
+import { pluck } from "../support/pluck.ts";
 
 type Rejected = { line: number; reason: string; text: string; truncated?: true };
 
@@ -101,10 +102,7 @@ describe("laurel import", function () {
       ],
     );
     const rejected = readRecords<Rejected>(`${file}.rejected`);
-    assert.deepEqual(
-      rejected.map(({ line }) => line),
-      [4, 5],
-    );
+    assert.deepEqual(pluck(rejected, "line"), [4, 5]);
     assert.equal(rejected[0]!.truncated, true);
     assert.ok(rejected[0]!.text.length <= 4_000);
     assert.match(rejected[1]!.reason, /externalUserId/);

@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Summary, Tally } from "../../loadtest/tally.ts";
 import { aTenant, startApp, type TestApp } from "../support/app/app.ts";
+import { pluck } from "../support/pluck.ts";
 
 const root = new URL("../../", import.meta.url).pathname;
 const ABOUT = { scenario: "test", clients: 1, seconds: 1 };
@@ -35,7 +36,7 @@ describe("load tests", () => {
     assert.equal(code, 0, said);
     const summaries = JSON.parse(await readFile(file, "utf8")) as Summary[];
     assert.deepEqual(
-      summaries.map(({ scenario, isOk }) => [scenario, isOk]),
+      pluck(summaries, "scenario", "isOk"),
       ["lobby", "chat", "leaderboard", "herd"].map((name) => [name, true]),
     );
     const deliveries = summaries.flatMap((summary) => summary.deliveries);

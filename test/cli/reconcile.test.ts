@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { sql } from "kysely";
 import { openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { type CommandResult, laurel } from "../support/processes/command.ts";
 import { openDomain } from "../support/domain/domain.ts";
@@ -14,7 +13,7 @@ describe("laurel reconcile", () => {
     const domain = openDomain(database);
     const projectId = await domain.addProject();
     await domain.grant(projectId, await domain.addPlayer(projectId, "ada"), 150);
-    await domain.transact(({ db }) => sql`update players set xp = 151`.execute(db));
+    await domain.sql`update players set xp = 151`;
     await database.close();
   });
   after(() => dir.remove());

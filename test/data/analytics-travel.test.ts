@@ -5,6 +5,7 @@ import { agreeOnFunnel } from "../support/analytics/truth-funnels.ts";
 import { hasTravelData, storePastEvents, travelLines } from "../support/data/data.ts";
 import { hasTruth, readTruth, type Truth, type TruthRetention } from "../support/data/truth.ts";
 import { must } from "../support/http/client.ts";
+import { pluck } from "../support/pluck.ts";
 
 const FILE = "travel-se-2011-2014";
 
@@ -62,18 +63,11 @@ describe("retention, cohorts and funnels of travel.stackexchange.com, all of it"
           ...(returnEvent === undefined ? {} : { returnEvent }),
         });
         assert.deepEqual(
-          body.overall.map(({ offset, eligible, players }: Record<string, number>) => [
-            offset,
-            eligible,
-            players,
-          ]),
+          pluck(body.overall, "offset", "eligible", "players"),
           overallWeighted.map((one) => [one.offset, one.eligible, one[as]]),
         );
         if (type === "nday")
-          assert.deepEqual(
-            body.overall.map(({ rate }: { rate: number }) => rate),
-            overallWeighted.map(({ rateOnDay }) => rateOnDay),
-          );
+          assert.deepEqual(pluck(body.overall, "rate"), pluck(overallWeighted, "rateOnDay"));
         type Cell = { offset: number; players: number; complete: boolean };
         assert.deepEqual(
           body.cohorts.map((one: { period: string; size: number; cells: Cell[] }) => [
@@ -98,9 +92,8 @@ describe("retention, cohorts and funnels of travel.stackexchange.com, all of it"
           cumulative,
           periods: String(overallWeighted.length - 1),
         });
-        type Row = { period: string; size: number; values: number[]; complete: boolean[] };
         assert.deepEqual(
-          body.cohorts.map(({ period, size, values, complete }: Row) => [period, size, values, complete]),
+          pluck(body.cohorts, "period", "size", "values", "complete"),
           cohorts.map(({ cohort, size, cells }) => [
             cohort,
             size,
@@ -109,7 +102,7 @@ describe("retention, cohorts and funnels of travel.stackexchange.com, all of it"
           ]),
         );
         assert.deepEqual(
-          body.overall.map(({ k, eligible, players }: Record<string, number>) => [k, eligible, players]),
+          pluck(body.overall, "k", "eligible", "players"),
           overallWeighted.map((one) => [one.offset, one.eligible, one[as]]),
         );
       });

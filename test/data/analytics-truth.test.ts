@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { startApp } from "../support/app/app.ts";
 import { anAsker, type Asker, rollUpAll } from "../support/analytics/histories.ts";
 import { hasTravelData, storePastEvents, travelLines } from "../support/data/data.ts";
+import { pluck } from "../support/pluck.ts";
 
 const TRUTH = new URL("../../../shared/data/travel-se-2011-2014.truth.json", import.meta.url);
 const AS_OF = "2015-01-01T00:00:00.000Z";
@@ -124,12 +125,7 @@ describe("analytics of four years of a real site are the truth that comes with t
         for (const one of (await asker.ask("trends", asked)).series) {
           const { value, previous, series } = metrics[one.metric];
           assert.deepEqual([one.total, one.previous.total], [value, previous], one.metric);
-          if (interval === "day" && series)
-            assert.deepEqual(
-              one.points.map((point: Point) => point.value),
-              series,
-              one.metric,
-            );
+          if (interval === "day" && series) assert.deepEqual(pluck(one.points, "value"), series, one.metric);
         }
       }
     }

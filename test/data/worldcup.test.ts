@@ -13,6 +13,7 @@ import {
   worldcupTruth,
 } from "../support/data/worldcup.ts";
 import { allProcessed } from "../support/app/processed.ts";
+import { pluck } from "../support/pluck.ts";
 
 type Row = { rank: number; externalUserId: string; score: number };
 
@@ -114,10 +115,7 @@ describe("the World Cup, 1930 to 2022, imported as real events", function () {
       const last = seen
         .at(-1)!
         .map(({ rank, externalUserId, score }) => ({ rank, player: externalUserId, value: score }));
-      assert.deepEqual(
-        last.map(({ rank, value }) => [rank, value]),
-        final.map(({ rank, value }) => [rank, value]),
-      );
+      assert.deepEqual(pluck(last, "rank", "value"), pluck(final, "rank", "value"));
       return true;
     });
     assert.ok(seen.length > 3, `the watcher saw the board move (${seen.length} states)`);

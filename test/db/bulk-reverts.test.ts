@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { JobSteps } from "../../src/domain/long-work/step-job.ts";
 import { JOB_KINDS } from "../../src/domain/registries/jobs/kinds.ts";
 import { startBulkRevert } from "../../src/domain/revert/bulk/bulk-revert.ts";
-import { type Domain, findingsOf, processAll, rowsOf } from "../support/domain/domain.ts";
+import { type Domain, findingsOf, processAll } from "../support/domain/domain.ts";
 import { startDatabase } from "../support/processes/services.ts";
 import { aHistoryProject, standingOf } from "../support/reverts/histories.ts";
 
@@ -35,12 +34,9 @@ describe("two bulk reverts of the same events at once, in PostgreSQL", () => {
     for (let i = 0; i < 2; i++)
       await transact((work) => startBulkRevert(work, projectId, { filter: { eventIds }, ...how }));
     const jobs = (): Promise<{ status: string; reverted: number | null }[]> =>
-      rowsOf(
-        domain,
-        sql<{ status: string; reverted: number | null }>`
-          select status, (result->>'reverted')::int as reverted from project_jobs
-          where project_id = ${projectId}`,
-      );
+      domain.sql<{ status: string; reverted: number | null }>`
+        select status, (result->>'reverted')::int as reverted from project_jobs
+        where project_id = ${projectId}`;
     const onError = (error: unknown): never => assert.fail(String(error));
     const work = async (): Promise<void> => {
       const steps = new JobSteps({ transact, kinds: JOB_KINDS, onError });
@@ -55,12 +51,9 @@ describe("two bulk reverts of the same events at once, in PostgreSQL", () => {
       ended.reduce((sum, { reverted }) => sum + reverted!, 0),
       eventIds.length,
     );
-    const told = await rowsOf(
-      domain,
-      sql<{ id: string }>`
-        select data->>'eventId' as id from outbox
-        where project_id = ${projectId} and type = 'event.reverted'`,
-    );
+    const told = await domain.sql<{ id: string }>`
+      select data->>'eventId' as id from outbox
+      where project_id = ${projectId} and type = 'event.reverted'`;
     assert.deepEqual(told.map(({ id }) => id).toSorted(), eventIds.toSorted());
     for (const [i, standing] of before.entries())
       assert.deepEqual(await standingOf(domain, projectId, name(i)), standing, name(i));

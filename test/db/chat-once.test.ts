@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import type { RowScope } from "../../src/domain/kernel/work.ts";
 import { aTalk, type KnownSends, knownSends, messageOf, type Talk, upTo } from "../support/chat/talk.ts";
 import { postgresDomain } from "../support/processes/services.ts";
+import { pluck } from "../support/pluck.ts";
 
 const GROUPS = 60;
 
@@ -11,9 +11,8 @@ describe("messages of rooms in one round trip", () => {
   const { database, domain } = postgresDomain(10);
 
   const roomOf = async (talk: Talk): Promise<KnownSends> => {
-    const { rows } = await domain.transact(({ db }) =>
-      sql<{ id: string }>`select tenant_id as id from projects where id = ${talk.projectId}`.execute(db),
-    );
+    const rows = await domain.sql<{ id: string }>`
+      select tenant_id as id from projects where id = ${talk.projectId}`;
     const scope: RowScope = { role: "web", tenantId: rows[0]!.id, projectIds: [talk.projectId] };
     return knownSends(domain, talk, database.commitAs!(scope));
   };
@@ -33,10 +32,7 @@ describe("messages of rooms in one round trip", () => {
     const byRest = upTo(GROUPS).map((n) => talk.say(talk.players[n % 4]!, `rest ${n}`));
     await Promise.all([...inRooms, ...byRest]);
     const read = await talk.read(talk.players[0]!);
-    assert.deepEqual(
-      read.map(({ seq }) => seq),
-      upTo(5 * GROUPS),
-    );
+    assert.deepEqual(pluck(read, "seq"), upTo(5 * GROUPS));
     assert.equal(new Set(read.map(({ content }) => content)).size, read.length);
     assert.ok(rooms.every(({ counts }) => counts.known > 0));
   });
@@ -49,18 +45,12 @@ describe("messages of rooms in one round trip", () => {
     for (const round of upTo(10)) {
       for (const n of upTo(3)) messageOf((await say(n)).sent[0]);
       const racing = upTo(4).map((n) => say(n));
-      await domain.transact(({ db }) =>
-        sql`insert into chat_sanctions (project_id, id, player_id, kind, reason, created_by, created_at)
-          values (${talk.projectId}, ${newId()}, ${actor!.playerId}, 'MUTE', 'test', 'test', now())`.execute(
-          db,
-        ),
-      );
+      await domain.sql`insert into chat_sanctions (project_id, id, player_id, kind, reason, created_by, created_at)
+        values (${talk.projectId}, ${newId()}, ${actor!.playerId}, 'MUTE', 'test', 'test', now())`;
       const { sent } = await say(round);
       assert.ok("error" in sent[0]! && sent[0].error.reason === "PLAYER_MUTED", `round ${round}`);
       await Promise.all(racing);
-      await domain.transact(({ db }) =>
-        sql`update chat_sanctions set revoked_at = now() where project_id = ${talk.projectId}`.execute(db),
-      );
+      await domain.sql`update chat_sanctions set revoked_at = now() where project_id = ${talk.projectId}`;
     }
   });
 });

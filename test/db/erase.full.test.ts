@@ -9,6 +9,7 @@ import { JobSteps } from "../../src/domain/long-work/step-job.ts";
 import { JOB_KINDS } from "../../src/domain/registries/jobs/kinds.ts";
 import { define, findingsOf, publish } from "../support/domain/domain.ts";
 import { postgresDomain } from "../support/processes/services.ts";
+import { pluck } from "../support/pluck.ts";
 
 const PLAYERS = 16;
 const XP = 7;
@@ -128,19 +129,13 @@ describe("players who are erased while their events arrive", () => {
     const players = await query(sql<{ name: string; xp: number }>`
       select external_user_id as name, xp from players
       where project_id = ${projectId} and status <> 'MERGED' order by xp`);
-    assert.deepEqual(
-      players.map(({ name, xp }) => [name, xp]),
-      [
-        [`erased:${targetId}`, 2 * XP],
-        ["somebody-else", 3 * XP],
-      ],
-    );
+    assert.deepEqual(pluck(players, "name", "xp"), [
+      [`erased:${targetId}`, 2 * XP],
+      ["somebody-else", 3 * XP],
+    ]);
     const verdicts = await query(sql<{ status: string; error: string; n: number }>`
       select status, error, count(*) as n from event_results where project_id = ${projectId} group by 1, 2`);
-    assert.deepEqual(
-      verdicts.map(({ status, error, n }) => [status, error, n]),
-      [["REJECTED", "the player is ERASED", 4]],
-    );
+    assert.deepEqual(pluck(verdicts, "status", "error", "n"), [["REJECTED", "the player is ERASED", 4]]);
     const tables = await query(sql<{ name: string }>`
       select table_name as name from information_schema.tables
       where table_schema = 'public' and table_type = 'BASE TABLE'`);

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { eventually } from "../support/eventually.ts";
-import { sql } from "kysely";
 import { PARTITIONS } from "../../src/domain/kernel/ids.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import type { Database } from "../../src/platform/database.ts";
@@ -10,7 +9,6 @@ import {
   type Domain,
   processParts,
   publish,
-  rowsOf,
   type TestEvent,
   xpOf,
 } from "../support/domain/domain.ts";
@@ -47,7 +45,7 @@ describe("what all players share, with batches that race", () => {
     // Racers leave each other what they meet over, on a busy machine for some seconds.
     await eventually(async () => {
       await worker(0);
-      const [waiting] = await rowsOf(domain, sql<{ n: string }>`select count(*) as n from event_q`);
+      const [waiting] = await domain.sql<{ n: string }>`select count(*) as n from event_q`;
       return Number(waiting!.n) === 0;
     });
     assert.deepEqual(failures, []);
@@ -68,10 +66,8 @@ describe("what all players share, with batches that race", () => {
     );
     await race();
     assert.equal(await totalXp(projectId), MAX);
-    const [executions] = await rowsOf(
-      domain,
-      sql<{ n: string }>`select count(*) as n from rule_executions where project_id = ${projectId}`,
-    );
+    const [executions] = await domain.sql<{ n: string }>`
+      select count(*) as n from rule_executions where project_id = ${projectId}`;
     assert.equal(Number(executions!.n), MAX);
   });
 
@@ -90,10 +86,8 @@ describe("what all players share, with batches that race", () => {
     await race();
     const given = await totalXp(projectId);
     assert.ok(given <= max && given > max - 10, `${given} of ${max}`);
-    const told = await rowsOf(
-      domain,
-      sql`select 1 from outbox where project_id = ${projectId} and type = 'rule.budget_exhausted'`,
-    );
+    const told =
+      await domain.sql`select 1 from outbox where project_id = ${projectId} and type = 'rule.budget_exhausted'`;
     assert.equal(told.length, 1);
   });
 
@@ -109,12 +103,8 @@ describe("what all players share, with batches that race", () => {
       events(() => 1),
     );
     await race();
-    const held = await rowsOf(
-      domain,
-      sql<{
-        no: string;
-      }>`select serial_no as no from player_badges where project_id = ${projectId} and tier > 0`,
-    );
+    const held = await domain.sql<{ no: string }>`
+      select serial_no as no from player_badges where project_id = ${projectId} and tier > 0`;
     assert.deepEqual(
       held.map(({ no }) => Number(no)).toSorted((a, b) => a - b),
       Array.from({ length: 100 }, (_, i) => i + 1),
@@ -141,10 +131,8 @@ describe("what all players share, with batches that race", () => {
     }));
     await domain.track(projectId, users);
     await race();
-    const [given] = await rowsOf(
-      domain,
-      sql<{ n: string }>`select sum(quantity) as n from reward_grants where project_id = ${projectId}`,
-    );
+    const [given] = await domain.sql<{ n: string }>`
+      select sum(quantity) as n from reward_grants where project_id = ${projectId}`;
     assert.equal(Number(given!.n), 50);
   });
 

@@ -8,7 +8,7 @@ import { lockPlayers } from "../../src/domain/progression/load.ts";
 import { createPlanCache, loadPlans } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
 import { lockSharedCounters } from "../../src/domain/progression/lock-shared-counters.ts";
-import { ALL_PARTS, processParts, publish, rowsOf, usersIn, xpOf } from "../support/domain/domain.ts";
+import { ALL_PARTS, processParts, publish, usersIn, xpOf } from "../support/domain/domain.ts";
 import { postgresDomain } from "../support/processes/services.ts";
 import { whileTaken } from "../support/domain/sharing.ts";
 
@@ -70,11 +70,7 @@ describe("a transaction that holds what events of one project need", () => {
     const [bad, good] = usersIn(other, 0, 2) as [string, string];
     await domain.addPlayer(mine, held);
     const badId = await domain.addPlayer(other, bad);
-    await domain.transact(({ db }) =>
-      sql`alter table ledger_entries add constraint not_bad check (player_id <> ${sql.lit(badId)})`.execute(
-        db,
-      ),
-    );
+    await domain.sql`alter table ledger_entries add constraint not_bad check (player_id <> ${sql.lit(badId)})`;
     const take = (work: Work) => lockPlayers(work, [{ projectId: mine, externalUserId: held }]);
     await during(take, async () => {
       await trackEach(mine, [held]);
@@ -83,10 +79,8 @@ describe("a transaction that holds what events of one project need", () => {
     });
     assert.equal(blamed.length, 1);
     assert.equal((await xpOf(domain, other))[good], 10);
-    const tries = await rowsOf(
-      domain,
-      sql<{ attempts: number }>`select attempts from event_q where project_id = ${mine}`,
-    );
+    const tries = await domain.sql<{ attempts: number }>`
+      select attempts from event_q where project_id = ${mine}`;
     assert.deepEqual(tries, [{ attempts: 0 }]);
     await process();
     assert.deepEqual(await xpOf(domain, mine), { [held]: 10 });
@@ -100,11 +94,8 @@ describe("a transaction that holds what events of one project need", () => {
     await trackEach(mine, [user]);
     await trackEach(other, theirs);
     assert.equal(await process(), 4);
-    const shared = await rowsOf(
-      domain,
-      sql<{ scope: string; n: string }>`
-        select scope, window_no as n from shared_counters where project_id = ${mine}`,
-    );
+    const shared = await domain.sql<{ scope: string; n: string }>`
+      select scope, window_no as n from shared_counters where project_id = ${mine}`;
     const keys = shared.map(({ scope, n }) => ({ projectId: mine, scope, windowNo: Number(n) }));
     assert.equal(keys.length, 1);
     await during(
@@ -119,12 +110,9 @@ describe("a transaction that holds what events of one project need", () => {
     );
     assert.equal(await process(), 2);
     assert.deepEqual(await xpOf(domain, mine), { [user]: 20, [late]: 10 });
-    const told = await rowsOf(
-      domain,
-      sql<{ u: string; n: number }>`
-        select p.external_user_id as u, count(*)::int as n from outbox o join players p on p.id = o.player_id
-        where o.type = 'player.created' and p.project_id in (${mine}, ${other}) group by p.project_id, 1`,
-    );
+    const told = await domain.sql<{ u: string; n: number }>`
+      select p.external_user_id as u, count(*)::int as n from outbox o join players p on p.id = o.player_id
+      where o.type = 'player.created' and p.project_id in (${mine}, ${other}) group by p.project_id, 1`;
     const expected = [user, late, ...theirs, fresh].map((name) => ({ u: name, n: 1 }));
     const byName = (a: { u: string }, b: { u: string }): number => (a.u < b.u ? -1 : 1);
     assert.deepEqual(told.toSorted(byName), expected.toSorted(byName), "each new player is told of once");

@@ -55,11 +55,11 @@ describe("periods of leaderboards, with workers that race", () => {
       "started 2026-01-10",
       "started 2026-01-11",
     ]);
-    const [xp] = await rowsOf(
-      domain,
-      sql<{ n: string; players: string }>`select sum(xp) as n, count(*) filter (where xp = 7) as players
-        from players where project_id = ${projectId}`,
-    );
+    const [xp] = await domain.sql<{
+      n: string;
+      players: string;
+    }>`select sum(xp) as n, count(*) filter (where xp = 7) as players
+      from players where project_id = ${projectId}`;
     assert.deepEqual([Number(xp!.n), Number(xp!.players)], [1_750, 250]);
   });
 
@@ -91,11 +91,9 @@ describe("periods of leaderboards, with workers that race", () => {
     operator: undefined,
   };
   const countOf = async (projectId: string, table: "leaderboard_entries" | "leaderboard_results") => {
-    const [found] = await rowsOf(
-      domain,
-      sql<{ n: string | null }>`select -sum(rank_score) as n from ${sql.table(table)}
-        where project_id = ${projectId}`,
-    );
+    const [found] = await domain.sql<{ n: string | null }>`
+      select -sum(rank_score) as n from ${sql.table(table)}
+      where project_id = ${projectId}`;
     return Number(found!.n ?? 0);
   };
   const raceToTheEnd = async (projectId: string): Promise<void> => {
@@ -170,12 +168,9 @@ describe("periods of leaderboards, with workers that race", () => {
       Array.from({ length: 4 }, () => boards.transact((work) => resetLeaderboard(work, projectId, options))),
     );
     for (let round = 0; round < 6; round++) await sweepAtOnce();
-    const rows = await rowsOf(
-      domain,
-      sql<{ key: string; status: string; participants: string }>`
-        select period_key as key, status, participants from leaderboard_periods
-        where project_id = ${projectId} order by period_key`,
-    );
+    const rows = await domain.sql<{ key: string; status: string; participants: string }>`
+      select period_key as key, status, participants from leaderboard_periods
+      where project_id = ${projectId} order by period_key`;
     assert.deepEqual(
       rows.map(({ key, status, participants }) => `${key} ${status} ${participants}`),
       [
@@ -186,7 +181,7 @@ describe("periods of leaderboards, with workers that race", () => {
         "2026-01-10.5 OPEN 0",
       ],
     );
-    const [xp] = await rowsOf(domain, sql<{ xp: string }>`select xp from players where id = ${playerId!}`);
+    const [xp] = await domain.sql<{ xp: string }>`select xp from players where id = ${playerId!}`;
     assert.equal(Number(xp!.xp), 3);
   });
 });

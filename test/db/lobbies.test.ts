@@ -18,6 +18,7 @@ import type { Database } from "../../src/platform/database.ts";
 import type { Domain } from "../support/domain/domain.ts";
 import { assertLobbies } from "../support/lobbies/room.ts";
 import { startDatabase } from "../support/processes/services.ts";
+import { pluck } from "../support/pluck.ts";
 
 const CONNECTIONS = 20;
 const SERVER = { kind: "SERVER" } as const;
@@ -37,12 +38,10 @@ describe("lobbies, with transactions that race", () => {
   let added = 0;
   /** Players by one statement, as many tests need many. */
   const several = async (n: number): Promise<string[]> => {
-    const { rows } = await domain.transact(({ db }) =>
-      sql<{ id: string }>`
-        insert into players (project_id, id, external_user_id, created_at, updated_at)
-        select ${projectId}, gen_random_uuid(), 'p' || i, now(), now()
-        from generate_series(${added + 1}::int, ${added + n}::int) i returning id`.execute(db),
-    );
+    const rows = await domain.sql<{ id: string }>`
+      insert into players (project_id, id, external_user_id, created_at, updated_at)
+      select ${projectId}, gen_random_uuid(), 'p' || i, now(), now()
+      from generate_series(${added + 1}::int, ${added + n}::int) i returning id`;
     added += n;
     return rows.map(({ id }) => id);
   };
@@ -94,11 +93,10 @@ describe("lobbies, with transactions that race", () => {
         players.map((playerId) => (work) => quickplay(work, projectId, playerId, wish)),
       );
       assert.deepEqual(outcomes, { ok: 40 });
-      const { rows } = await domain.transact(({ db }) =>
-        sql<{ member_count: number }>`select member_count from lobbies where mode = ${mode}`.execute(db),
-      );
+      const rows = await domain.sql<{ member_count: number }>`
+        select member_count from lobbies where mode = ${mode}`;
       assert.deepEqual(
-        rows.map(({ member_count }) => member_count),
+        pluck(rows, "member_count"),
         Array.from({ length: 10 }, () => 4),
       );
     }
@@ -123,11 +121,9 @@ describe("lobbies, with transactions that race", () => {
         cause: { kind: "API" },
       });
     await race(players.flatMap((player, i) => [join(lobbies[i]!, player), ban(player)]));
-    const { rows } = await domain.transact(({ db }) =>
-      sql`
-        select m.player_id from lobby_members m join players p on p.id = m.player_id
-        where p.status = 'BANNED' and m.is_active`.execute(db),
-    );
+    const rows = await domain.sql`
+      select m.player_id from lobby_members m join players p on p.id = m.player_id
+      where p.status = 'BANNED' and m.is_active`;
     assert.deepEqual(rows, []);
   });
 

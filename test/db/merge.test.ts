@@ -9,6 +9,7 @@ import { changePlayer } from "../../src/domain/progression/change.ts";
 import { grantXp } from "../../src/domain/evaluation/xp/xp.ts";
 import { define, findingsOf, publish } from "../support/domain/domain.ts";
 import { postgresDomain } from "../support/processes/services.ts";
+import { pluck } from "../support/pluck.ts";
 
 const PAIRS = 24;
 /** Answered with 503, so that the caller asks again. */
@@ -232,13 +233,10 @@ describe("players who are merged while their events arrive", () => {
     const rows = await query(sql<{ xp: number; status: string }>`
       select xp, status from players
       where project_id = ${projectId} and external_user_id like 'rest-%' order by status`);
-    assert.deepEqual(
-      rows.map(({ xp, status }) => [status, xp]),
-      [
-        ["ACTIVE", 40 * XP],
-        ["MERGED", 0],
-      ],
-    );
+    assert.deepEqual(pluck(rows, "status", "xp"), [
+      ["ACTIVE", 40 * XP],
+      ["MERGED", 0],
+    ]);
     await assertSound();
   });
 });

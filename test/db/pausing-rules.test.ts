@@ -7,7 +7,7 @@ import { LONG, withTimeouts } from "../../src/domain/kernel/timeouts.ts";
 import { loadPlans, projectPlans } from "../../src/domain/progression/plan.ts";
 import { createProcessEvents } from "../../src/jobs/process-events.ts";
 import { eventually } from "../support/eventually.ts";
-import { openDomain, publish, rowsOf, xpOf } from "../support/domain/domain.ts";
+import { openDomain, publish, xpOf } from "../support/domain/domain.ts";
 import { workerApp } from "../support/domain/sharing.ts";
 import { postgresDomain } from "../support/processes/services.ts";
 
@@ -27,13 +27,10 @@ describe("a rule that a worker has to pause while others change its project's de
     return withTimeouts({ ...LONG, lockMs: LOCK_MS }, claim);
   };
   const statusOf = async (ruleId: string): Promise<string> =>
-    (await rowsOf(domain, sql<{ status: string }>`select status from rules where id = ${ruleId}`))[0]!.status;
+    (await domain.sql<{ status: string }>`select status from rules where id = ${ruleId}`)[0]!.status;
   const isChangeWaiting = async (): Promise<boolean> => {
-    const rows = await rowsOf(
-      domain,
-      sql`select 1 from pg_locks where locktype = 'advisory' and not granted
-        and database = (select oid from pg_database where datname = current_database())`,
-    );
+    const rows = await domain.sql`select 1 from pg_locks where locktype = 'advisory' and not granted
+      and database = (select oid from pg_database where datname = current_database())`;
     return rows.length > 0;
   };
 

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { LONG, withTimeouts } from "../../src/domain/kernel/timeouts.ts";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { RuleDocument } from "../../src/domain/evaluation/language/document.ts";
@@ -23,13 +22,12 @@ describe("publishing over PostgreSQL", () => {
     actions: [{ type: "emit_event", eventType: told, channels: ["rules"] }],
   });
   /** Whether somebody waits for an advisory lock of this database. */
-  const isWaiting = () =>
-    domain.transact(async ({ db }) => {
-      const { rows } = await sql`
-        select from pg_locks join pg_database d on d.oid = database
-        where locktype = 'advisory' and not granted and datname = current_database()`.execute(db);
-      return rows.length > 0;
-    });
+  const isWaiting = async () => {
+    const rows = await domain.sql`
+      select from pg_locks join pg_database d on d.oid = database
+      where locktype = 'advisory' and not granted and datname = current_database()`;
+    return rows.length > 0;
+  };
 
   it("sees what another process has published meanwhile, so that no circle comes about", async () => {
     const other = openDomain(database);

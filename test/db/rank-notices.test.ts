@@ -53,24 +53,20 @@ describe("rank notices of several relays", () => {
     load.isOver = true;
     await Promise.all(relays);
     while ((await relayPartitions(domain, [part])).rows > 0);
-    const told = await domain.transact(({ db }) =>
-      sql<{ data: RankChanged }>`
-        select data from outbox where project_id = ${projectId} and type = 'leaderboard.rank_changed'
-        order by id`.execute(db),
-    );
+    const told = await domain.sql<{ data: RankChanged }>`
+      select data from outbox where project_id = ${projectId} and type = 'leaderboard.rank_changed'
+      order by id`;
     const ranks = new Map<string, number>();
-    for (const { data } of told.rows) {
+    for (const { data } of told) {
       if (ranks.has(data.playerId)) assert.equal(data.previousRank, ranks.get(data.playerId));
       assert.notEqual(data.previousRank, data.newRank);
       ranks.set(data.playerId, data.newRank);
     }
-    assert.ok(told.rows.length > 20, `only ${told.rows.length} changes were told`);
+    assert.ok(told.length > 20, `only ${told.length} changes were told`);
     const { standings } = await domain.ranks.page({ projectId, periodId, ties: "EARLIEST" }, 0, 1);
     assert.equal(ranks.size, players.length);
-    const period = await domain.transact(({ db }) =>
-      sql<{ leader_id: string }>`
-        select leader_id from leaderboard_periods where project_id = ${projectId}`.execute(db),
-    );
-    assert.equal(period.rows[0]!.leader_id, standings[0]!.playerId);
+    const period = await domain.sql<{ leader_id: string }>`
+      select leader_id from leaderboard_periods where project_id = ${projectId}`;
+    assert.equal(period[0]!.leader_id, standings[0]!.playerId);
   });
 });

@@ -4,6 +4,7 @@ import { initializeRoomCache, type IRoomCache } from "@colyseus/core";
 import { Redis } from "ioredis";
 import { IndexedRedisDriver } from "../../src/platform/redis-driver.ts";
 import { eventually } from "../support/eventually.ts";
+import { pluck } from "../support/pluck.ts";
 
 const REDIS_URL = process.env["REDIS_URL"] ?? "redis://127.0.0.1:6379";
 
@@ -166,10 +167,7 @@ describe("the Redis driver of room listings", () => {
     const rooms = [aRoom(), aRoom(), aRoom({ processId: "p9" })];
     for (const room of rooms) await driver.insert(room);
     await driver.cleanup("p1");
-    assert.deepEqual(
-      (await driver.query({})).map(({ roomId }) => roomId),
-      [rooms[2]!.roomId],
-    );
+    assert.deepEqual(pluck(await driver.query({}), "roomId"), [rooms[2]!.roomId]);
     await driver.clear();
   });
 

@@ -63,9 +63,8 @@ describe("ranks in Redis", () => {
     const db = server.database.em.fork().getKysely();
     const follow = (more = {}) =>
       followDatabase(redis, namespace, async () => ({ ...(await readQueuePlace(server.database)), ...more }));
-    const numbers = sql<{
-      seq: number;
-    }>`select nextval('outbox_q_seq_seq') as seq from generate_series(1, 9)`;
+    const numbers = sql<{ seq: number }>`
+      select nextval('outbox_q_seq_seq') as seq from generate_series(1, 9)`;
     const seq = (await numbers.execute(db)).rows.at(-1)!.seq;
     await ranks.reached(seq);
     await ranks.reached(seq - 5);

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { finishRelay } from "../../src/domain/delivery/outbox/relay.ts";
 import type { TakenCommit } from "../../src/domain/delivery/outbox/read-queue.ts";
-import { type Domain, openDomain, rowsOf } from "../support/domain/domain.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { ownServices } from "../support/processes/services.ts";
 
 const ROUNDS = 8;
@@ -16,22 +15,19 @@ describe("two relays that took the same commits", () => {
   });
 
   const taken = async (projectId: string): Promise<TakenCommit[]> => {
-    const rows = await rowsOf(
-      domain,
-      sql<Omit<TakenCommit, "waiting">>`select * from outbox_q where project_id = ${projectId}`,
-    );
+    const rows = await domain.sql<
+      Omit<TakenCommit, "waiting">
+    >`select * from outbox_q where project_id = ${projectId}`;
     return rows.map((row) => ({ ...row, waiting: row.outbox_ids.length }));
   };
 
   it("end them once and without a deadlock, in whichever order they took them", async () => {
     for (let round = 0; round < ROUNDS; round++) {
       const projectId = await domain.addProject();
-      await domain.transact(({ db }) =>
-        sql`
-          insert into outbox_q (project_id, part, outbox_ids)
-          select ${projectId}::uuid, n % 8, array[gen_random_uuid()]
-          from generate_series(1, ${COMMITS}::int) n`.execute(db),
-      );
+      await domain.sql`
+        insert into outbox_q (project_id, part, outbox_ids)
+        select ${projectId}::uuid, n % 8, array[gen_random_uuid()]
+        from generate_series(1, ${COMMITS}::int) n`;
       const queued = await taken(projectId);
       assert.equal(queued.length, COMMITS);
       const finish = (order: readonly TakenCommit[]) =>

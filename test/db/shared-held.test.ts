@@ -11,6 +11,7 @@ import { lockPlayersById } from "../../src/domain/progression/load.ts";
 import { WEB, withTimeouts } from "../../src/domain/kernel/timeouts.ts";
 import { aProjectOfChanges, openSharing, type Share, whileTaken } from "../support/domain/sharing.ts";
 import { postgresDomain } from "../support/processes/services.ts";
+import { pluck } from "../support/pluck.ts";
 
 describe("a player whose row is held", () => {
   const { database, domain } = postgresDomain(6);
@@ -115,13 +116,12 @@ describe("a player whose row is held", () => {
     const prize = { kind: "PRIZE", fulfilment: "CODE", perPlayerLimit: 1 } as const;
     await define(domain, projectId, "reward", { key: "code", name: "Code", ...prize });
     await domain.transact((work) => addCodes(work, projectId, { reward: "code", codes: ["a", "b", "c"] }));
-    const commits = (): Promise<number> =>
-      domain.transact(async ({ db }) => {
-        const { rows } = await sql<{ n: number }>`
-          select count(distinct xmin::text) as n from ledger_entries
-          where project_id = ${projectId}`.execute(db);
-        return rows[0]!.n;
-      });
+    const commits = async (): Promise<number> => {
+      const rows = await domain.sql<{ n: number }>`
+        select count(distinct xmin::text) as n from ledger_entries
+        where project_id = ${projectId}`;
+      return rows[0]!.n;
+    };
     const before = await commits();
     const outcomes = await Promise.allSettled([
       ...Array.from({ length: 20 }, () => grant("free")),
@@ -130,10 +130,7 @@ describe("a player whose row is held", () => {
       ...Array.from({ length: 20 }, () => grant("held")),
     ]);
     const refused = outcomes.flatMap((one) => (one.status === "rejected" ? [one.reason as DomainError] : []));
-    assert.deepEqual(
-      refused.map(({ reason }) => reason),
-      ["LIMIT_REACHED"],
-    );
+    assert.deepEqual(pluck(refused, "reason"), ["LIMIT_REACHED"]);
     // 40 grants: of the group, and of those who came when it was full or on its way.
     assert.ok((await commits()) - before <= 3);
   });

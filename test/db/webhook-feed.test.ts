@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { type FeedPage, readFeed } from "../../src/domain/delivery/webhooks/feed.ts";
 import { eventually } from "../support/eventually.ts";
 import { kill } from "../support/processes/process.ts";
@@ -50,11 +49,9 @@ describe("the feed of webhook events, filled by two workers of which one is kill
       seen.toSorted((a, b) => a - b),
       Array.from({ length: all }, (_, n) => n),
     );
-    const { rows } = await cluster.app.transact(({ db }) =>
-      sql<{ ids: string; first: string; last: string }>`
-        select count(distinct id) as ids, min(seq) as first, max(seq) as last
-        from webhook_events where project_id = ${site.projectId}`.execute(db),
-    );
+    const rows = await cluster.sql<{ ids: string; first: string; last: string }>`
+      select count(distinct id) as ids, min(seq) as first, max(seq) as last
+      from webhook_events where project_id = ${site.projectId}`;
     assert.deepEqual(
       rows.map(({ ids, first, last }) => [Number(ids), Number(first), Number(last)]),
       [[all, 1, all]],

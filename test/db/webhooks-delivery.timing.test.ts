@@ -24,7 +24,7 @@ describe("deliveries by two workers", () => {
     await receiver?.close();
   });
   beforeEach(async () => {
-    await cluster.app.transact(({ db }) => sql`update webhooks set deleted_at = now()`.execute(db));
+    await cluster.sql`update webhooks set deleted_at = now()`;
     site = await cluster.aSite();
     receiver.received.length = 0;
     status = 200;
@@ -67,14 +67,10 @@ describe("deliveries by two workers", () => {
 
   it("are claimed once by transactions that run at the same time", async () => {
     const { id } = await cluster.aWebhook(site, { url: receiver.url });
-    await cluster.app.transact(({ db }) =>
-      sql`update webhooks set status = 'PAUSED' where id = ${id}`.execute(db),
-    );
+    await cluster.sql`update webhooks set status = 'PAUSED' where id = ${id}`;
     await cluster.commit(site, events(200));
     await eventually(async () => (await cluster.deliveries(id)).length === 200, WITHIN);
-    await cluster.app.transact(({ db }) =>
-      sql`update webhooks set status = 'ACTIVE' where id = ${id}`.execute(db),
-    );
+    await cluster.sql`update webhooks set status = 'ACTIVE' where id = ${id}`;
     // The workers may claim some of them beside these.
     const claims = await Promise.all(
       Array.from({ length: 8 }, () =>

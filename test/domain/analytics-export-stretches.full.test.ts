@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { sql } from "kysely";
 import { planExport, writeExport } from "../../src/domain/analytics/exports/reports.ts";
 import { openDomain, openMemoryDatabase } from "../support/domain/domain.ts";
 import { cases } from "../support/properties.ts";
@@ -24,10 +23,8 @@ describe("events that are read as a file", () => {
 
   const aProject = async (times: readonly number[]): Promise<string> => {
     const projectId = await domain.addProject();
-    await domain.transact(({ db }) =>
-      sql`update tenants t set plan = 'ENTERPRISE', plan_overrides = '{"analyticsHistoryDays": null}'
-        from projects p where p.id = ${projectId}::uuid and t.id = p.tenant_id`.execute(db),
-    );
+    await domain.sql`update tenants t set plan = 'ENTERPRISE', plan_overrides = '{"analyticsHistoryDays": null}'
+      from projects p where p.id = ${projectId}::uuid and t.id = p.tenant_id`;
     for (const user of ["ada", "bob", "cid"]) await domain.addPlayer(projectId, user);
     await domain.track(
       projectId,

@@ -36,17 +36,13 @@ describe("a worker at rest", () => {
           'ACTIVE', 'test', now(), now())`.execute(db);
     });
   const jobsOf = async (projectId: string): Promise<number> => {
-    const { rows } = await domain.transact(({ db }) =>
-      sql`select 1 from project_jobs where project_id = ${projectId}
-        and kind = 'SEGMENT_REFRESH'`.execute(db),
-    );
+    const rows = await domain.sql`select 1 from project_jobs where project_id = ${projectId}
+      and kind = 'SEGMENT_REFRESH'`;
     return rows.length;
   };
   const sweepOf = async (projectId: string): Promise<string | undefined> => {
-    const { rows } = await domain.transact(({ db }) =>
-      sql<{ due: string }>`select due_at::text as due from segment_sweeps
-        where project_id = ${projectId}`.execute(db),
-    );
+    const rows = await domain.sql<{ due: string }>`select due_at::text as due from segment_sweeps
+      where project_id = ${projectId}`;
     return rows[0]?.due;
   };
 
@@ -82,10 +78,8 @@ describe("a worker at rest", () => {
     await addSegment(timed, IDLE);
     await addSegment(untimed, LEVEL);
     await domain.transact(queueSegmentRefreshes);
-    await domain.transact(({ db }) =>
-      sql`update segment_sweeps set due_at = now()
-      where project_id in (${timed}, ${untimed})`.execute(db),
-    );
+    await domain.sql`update segment_sweeps set due_at = now()
+    where project_id in (${timed}, ${untimed})`;
     while (await domain.transact(sweepSegments));
     assert.equal(await sweepOf(untimed), "infinity");
     assert.notEqual(await sweepOf(timed), "infinity");
@@ -98,13 +92,11 @@ describe("a worker at rest", () => {
   it("looks at webhooks while a delivery is pending, whenever it is due, and not where none is", async () => {
     const isWoken = async (): Promise<boolean> => (await due()).includes("deliver-webhooks *");
     const add = (status: string): Promise<unknown> =>
-      domain.transact(({ db }) =>
-        sql`
-        insert into webhook_deliveries (webhook_id, id, tenant_id, project_id, event_id, event_type, status,
-          due_at, created_at, updated_at, expires_at)
-        values (${newId()}, ${newId()}, ${newId()}, ${newId()}, ${newId()}, 'player.created', ${status},
-          now() + interval '1 hour', now(), now(), now() + interval '1 day')`.execute(db),
-      );
+      domain.sql`
+      insert into webhook_deliveries (webhook_id, id, tenant_id, project_id, event_id, event_type, status,
+        due_at, created_at, updated_at, expires_at)
+      values (${newId()}, ${newId()}, ${newId()}, ${newId()}, ${newId()}, 'player.created', ${status},
+        now() + interval '1 hour', now(), now(), now() + interval '1 day')`;
     await add("success");
     assert.equal(await isWoken(), false);
     await add("pending");

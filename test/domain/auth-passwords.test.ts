@@ -18,6 +18,7 @@ import {
   RateLimited,
 } from "../../src/domain/accounts/rate-limits/limiter.ts";
 import { DomainError } from "../../src/domain/kernel/errors.ts";
+import { pluck } from "../support/pluck.ts";
 
 describe("passwords that everybody tries first", () => {
   const ada = { email: "ada.king@example.com", name: "Ada Lovelace" };
@@ -260,10 +261,9 @@ describe("passwords", () => {
   it("refuses the email address and the name as a password", () => {
     const known = { email: "Ada1@example.com", name: "Ada Lovelace 1" };
     for (const password of ["aDa1@example.com", "Ada Lovelace 1"]) {
-      assert.deepEqual(
-        passwordProblems(password, known).map(({ message }) => message),
-        ["must not be the email address or the name"],
-      );
+      assert.deepEqual(pluck(passwordProblems(password, known), "message"), [
+        "must not be the email address or the name",
+      ]);
     }
   });
 });

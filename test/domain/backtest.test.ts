@@ -1,12 +1,11 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { backfill } from "../../src/domain/rules/insight/recount-players.ts";
 import { backtest, backtestParams, BacktestRequest } from "../../src/domain/rules/insight/backtest.ts";
 import { RuleDocument } from "../../src/domain/evaluation/language/document.ts";
 import { createRule } from "../../src/domain/rules/rules.ts";
 import { countersIn, countersOfEvents, runJob } from "../support/domain/crashing.ts";
-import { define, memoryDomain, publish, rowsOf, type TestEvent } from "../support/domain/domain.ts";
+import { define, memoryDomain, publish, type TestEvent } from "../support/domain/domain.ts";
 
 const DAY_MS = 86_400_000;
 const GOALS = { eventTypes: ["goal"], aggregate: "count" };
@@ -70,16 +69,16 @@ describe("jobs over past events", () => {
       await domain.process();
 
       const result = await testRule(projectId);
-      const fired = await rowsOf(
-        domain,
-        sql<{ n: string; players: string }>`select count(*) as n, count(distinct player_id) as players
-          from rule_executions where project_id = ${live} and rule_id = ${ruleId}`,
-      );
-      const given = await rowsOf(
-        domain,
-        sql<{ asset: string; sum: string }>`select asset, sum(amount) as sum from ledger_entries
-          where project_id = ${live} group by asset order by asset`,
-      );
+      const fired = await domain.sql<{
+        n: string;
+        players: string;
+      }>`select count(*) as n, count(distinct player_id) as players
+        from rule_executions where project_id = ${live} and rule_id = ${ruleId}`;
+      const given = await domain.sql<{
+        asset: string;
+        sum: string;
+      }>`select asset, sum(amount) as sum from ledger_entries
+        where project_id = ${live} group by asset order by asset`;
       assert.equal(result["events"], events.length);
       assert.deepEqual(
         [result["fired"], result["playersReached"]],
@@ -110,16 +109,13 @@ describe("jobs over past events", () => {
       await domain.track(projectId, history(3, 10));
       await domain.process();
       const state = () =>
-        rowsOf(
-          domain,
-          sql`select to_jsonb(p) as p, s.doc from players p left join player_states s
-            on s.project_id = p.project_id and s.player_id = p.id
-            where p.project_id = ${projectId} order by p.id`,
-        );
+        domain.sql`select to_jsonb(p) as p, s.doc from players p left join player_states s
+          on s.project_id = p.project_id and s.player_id = p.id
+          where p.project_id = ${projectId} order by p.id`;
       const before = await state();
       assert.ok(((await testRule(projectId))["fired"] as number) > 0);
       assert.deepEqual(await state(), before);
-      const left = await rowsOf(domain, sql`select 1 from ledger_entries where project_id = ${projectId}`);
+      const left = await domain.sql`select 1 from ledger_entries where project_id = ${projectId}`;
       assert.deepEqual(left, []);
     });
 
@@ -188,10 +184,7 @@ describe("jobs over past events", () => {
       await domain.track(projectId, history(3, 3));
       await domain.process();
       await draft(projectId);
-      const [row] = await rowsOf(
-        domain,
-        sql<{ id: string }>`select id from rules where project_id = ${projectId}`,
-      );
+      const [row] = await domain.sql<{ id: string }>`select id from rules where project_id = ${projectId}`;
       const { result } = await runJob(domain, projectId, { kind: backfill, params: { ruleId: row!.id } });
       assert.match(String(result["note"]), /does not run/);
     });

@@ -14,6 +14,7 @@ import { newReversal } from "../../src/domain/revert/record.ts";
 import { assertLedger } from "../support/economy/economy.ts";
 import { aPass, aPlan, aPlayerState, PROJECT } from "../support/rules/plan.ts";
 import { cases } from "../support/properties.ts";
+import { pluck } from "../support/pluck.ts";
 
 const cause = { kind: "API" } as const;
 const tiers = (...thresholds: (number | undefined)[]) =>
@@ -50,20 +51,14 @@ describe("badges", () => {
       [2, 1, 1, null],
     ]);
     const { player, effects } = pass;
-    assert.deepEqual(
-      effects.badgeAwards.map(({ tier, action, key }) => [tier, action, key]),
-      [
-        [1, "AWARDED", "k:1:1"],
-        [2, "AWARDED", "k:1:2"],
-      ],
-    );
-    assert.deepEqual(
-      effects.ledger.map(({ key, amount, reason }) => [key, amount, reason]),
-      [
-        ["bdg:b:1:1:xp", 10, "badge:b"],
-        ["bdg:b:1:2:xp", 20, "badge:b"],
-      ],
-    );
+    assert.deepEqual(pluck(effects.badgeAwards, "tier", "action", "key"), [
+      [1, "AWARDED", "k:1:1"],
+      [2, "AWARDED", "k:1:2"],
+    ]);
+    assert.deepEqual(pluck(effects.ledger, "key", "amount", "reason"), [
+      ["bdg:b:1:1:xp", 10, "badge:b"],
+      ["bdg:b:1:2:xp", 20, "badge:b"],
+    ]);
     assert.equal(player.badges.get("b")!.tier, 2);
     assert.ok(player.dirty.badges.has("b"));
   });

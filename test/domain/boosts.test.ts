@@ -13,6 +13,7 @@ import { DEFAULT_SETTINGS, type ProjectSettings } from "../../src/domain/evaluat
 import { grantXp } from "../../src/domain/evaluation/xp/xp.ts";
 import { assertLedger } from "../support/economy/economy.ts";
 import { aPass, aPlan, aPlayerState, type PlanParts } from "../support/rules/plan.ts";
+import { pluck } from "../support/pluck.ts";
 
 const NOON = Date.parse("2026-06-15T12:00:00Z");
 const HOUR_MS = 3_600_000;
@@ -135,10 +136,7 @@ describe("boosts", () => {
     grant(10);
     grant(10, { isBoostable: false });
     grant(-5);
-    assert.deepEqual(
-      [...player.boosts.values()].map(({ usesLeft }) => usesLeft),
-      [4, 5],
-    );
+    assert.deepEqual(pluck([...player.boosts.values()], "usesLeft"), [4, 5]);
   });
 
   it("of one key and factor lose their uses in the order of their ends, however they are loaded", () => {

@@ -17,7 +17,6 @@ import {
   openMemoryDatabase,
   processAll,
   publish,
-  rowsOf,
 } from "../support/domain/domain.ts";
 import { madeOnce } from "../support/made.ts";
 import { cases } from "../support/properties.ts";
@@ -126,12 +125,9 @@ describe("the job of a bulk revert", () => {
   const names = (count: number, kind = "player"): string[] =>
     Array.from({ length: count }, (_, i) => `${kind}-${i}`);
   const toldOf = async (projectId: string): Promise<string[]> => {
-    const rows = await rowsOf(
-      domain,
-      sql<{ id: string }>`
-        select data->>'eventId' as id from outbox
-        where project_id = ${projectId} and type = 'event.reverted'`,
-    );
+    const rows = await domain.sql<{ id: string }>`
+      select data->>'eventId' as id from outbox
+      where project_id = ${projectId} and type = 'event.reverted'`;
     return rows.map(({ id }) => id).toSorted();
   };
 
@@ -166,10 +162,10 @@ describe("the job of a bulk revert", () => {
     );
     const jobs = new JobSteps({ transact, kinds: JOB_KINDS, onError: () => undefined });
     const statusOf = async () => {
-      const [row] = await rowsOf(
-        domain,
-        sql<{ status: string; result: Json }>`select status, result from project_jobs where id = ${job.id}`,
-      );
+      const [row] = await domain.sql<{
+        status: string;
+        result: Json;
+      }>`select status, result from project_jobs where id = ${job.id}`;
       return row!;
     };
     let deaths = 0;
@@ -178,7 +174,7 @@ describe("the job of a bulk revert", () => {
       const died = await crashing.crashAt(at, at % 2 === 0, () => jobs.step());
       if (died) deaths++;
       // An attempt that has died counts: four in a row are the end of a job.
-      await rowsOf(domain, sql`update project_jobs set attempts = 0 where id = ${job.id}`);
+      await domain.sql`update project_jobs set attempts = 0 where id = ${job.id}`;
       aheadMs += LEASE_MS + 1_000;
     }
     assert.ok(deaths > 20, `it has died ${deaths} times`);
@@ -209,10 +205,8 @@ describe("the job of a bulk revert", () => {
     );
     const ids = await play(projectId, names(20), 12);
     const xp = async () => {
-      const rows = await rowsOf(
-        domain,
-        sql<{ xp: string }>`select sum(xp) as xp from players where project_id = ${projectId}`,
-      );
+      const rows = await domain.sql<{ xp: string }>`
+        select sum(xp) as xp from players where project_id = ${projectId}`;
       return Number(rows[0]!.xp);
     };
     assert.equal(await xp(), ids.length * 42);
@@ -233,12 +227,10 @@ describe("the job of a bulk revert", () => {
     );
     const jobs = new JobSteps({ transact, kinds: JOB_KINDS, onError: (error) => assert.fail(String(error)) });
     for (const _ of [1, 2]) await jobs.step();
-    const [{ progress }] = (await rowsOf(
-      domain,
-      sql<{ progress: number }>`select progress from project_jobs where id = ${id}`,
-    )) as [{ progress: number }];
+    const [{ progress }] = (await domain.sql<{ progress: number }>`
+      select progress from project_jobs where id = ${id}`) as [{ progress: number }];
     assert.ok(progress > 10 && progress < 100, `${progress} percent`);
-    await rowsOf(domain, sql`update project_jobs set status = 'CANCELLED' where id = ${id}`);
+    await domain.sql`update project_jobs set status = 'CANCELLED' where id = ${id}`;
     assert.equal(await jobs.step(), false);
     const told = await toldOf(projectId);
     assert.ok(told.length > 0 && told.length < ids.length, `${told.length} reverted`);

@@ -34,6 +34,7 @@ import {
 import { makeCrashing } from "../support/domain/crashing.ts";
 import { memoryDomain } from "../support/domain/domain.ts";
 import { madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -55,11 +56,9 @@ describe("what chat keeps", () => {
   };
 
   const count = async (table: string, { projectId }: Pick<Talk, "projectId">): Promise<number> => {
-    const found = await domain.transact(({ db }) =>
-      sql<{ n: number }>`
-        select count(*)::int as n from ${sql.table(table)} where project_id = ${projectId}`.execute(db),
-    );
-    return found.rows[0]!.n;
+    const found = await domain.sql<{ n: number }>`
+      select count(*)::int as n from ${sql.table(table)} where project_id = ${projectId}`;
+    return found[0]!.n;
   };
 
   const refusal = async (run: () => Promise<unknown>): Promise<string> => {
@@ -101,9 +100,7 @@ describe("what chat keeps", () => {
     assert.equal(await refusal(() => say(stranger)), "NOT_FOUND");
     assert.equal(await refusal(() => read(stranger)), "NOT_FOUND");
     await domain.transact((work) => closeLobbyChannel(work, projectId, lobbyId));
-    await domain.transact(({ db }) =>
-      sql`update lobby_members set status = 'LEFT' where lobby_id = ${lobbyId}`.execute(db),
-    );
+    await domain.sql`update lobby_members set status = 'LEFT' where lobby_id = ${lobbyId}`;
     assert.equal(await refusal(() => say(member)), "CHANNEL_RESTRICTED");
     for (const reader of [member, watcher, SERVER]) assert.equal((await read(reader, 590_000)).length, 2);
     assert.equal(await refusal(() => read(stranger)), "NOT_FOUND");
@@ -130,30 +127,22 @@ describe("what chat keeps", () => {
     }
     await domain.transact((work) => react(work, ref, bob, { seq: 1, emoji: "x", op: "ADD" }));
     const report = (status: string) =>
-      domain.transact(({ db }) =>
-        sql`insert into chat_reports (project_id, id, channel_id, seq, reason, status, created_at)
-          values (${projectId}, ${newId()}, ${ref.channelId}, 2, 'SPAM', ${status}, now())`.execute(db),
-      );
+      domain.sql`insert into chat_reports (project_id, id, channel_id, seq, reason, status, created_at)
+        values (${projectId}, ${newId()}, ${ref.channelId}, 2, 'SPAM', ${status}, now())`;
     await report("OPEN");
-    await domain.transact(({ db }) =>
-      sql`update chat_messages set created_at = now() - interval '91 days'
-        where project_id = ${projectId} and seq <= 440`.execute(db),
-    );
+    await domain.sql`update chat_messages set created_at = now() - interval '91 days'
+      where project_id = ${projectId} and seq <= 440`;
     const left = async () => (await talk.read(bob)).map(({ seq }) => seq);
     await prune(0);
     assert.deepEqual(await left(), [2, 441, 442, 443, 444, 445, 446, 447, 448, 449, 450]);
     assert.equal(await count("chat_reactions", talk), 0);
-    await domain.transact(({ db }) =>
-      sql`update chat_reports set status = 'RESOLVED' where project_id = ${projectId}`.execute(db),
-    );
+    await domain.sql`update chat_reports set status = 'RESOLVED' where project_id = ${projectId}`;
     await prune(0);
     assert.equal((await left())[0], 441);
-    const told = await domain.transact(({ db }) =>
-      sql<{ n: number }>`
-        select count(*)::int as n from outbox
-        where project_id = ${projectId} and type = 'chat.message_sent'`.execute(db),
-    );
-    assert.equal(told.rows[0]!.n, 10);
+    const told = await domain.sql<{ n: number }>`
+      select count(*)::int as n from outbox
+      where project_id = ${projectId} and type = 'chat.message_sent'`;
+    assert.equal(told[0]!.n, 10);
     assert.equal((await talk.say(bob, "next")).seq, 451);
   });
 
@@ -175,12 +164,10 @@ describe("what chat keeps", () => {
         [3, "", null],
       ],
     );
-    const rows = await domain.transact(({ db }) =>
-      sql<{ text: string }>`
-        select m::text || coalesce(o.data::text, '') as text from chat_messages m
-        left join outbox o on o.id = m.id where m.project_id = ${talk.projectId}`.execute(db),
-    );
-    for (const { text } of rows.rows) assert.doesNotMatch(text, /address|name/);
+    const rows = await domain.sql<{ text: string }>`
+      select m::text || coalesce(o.data::text, '') as text from chat_messages m
+      left join outbox o on o.id = m.id where m.project_id = ${talk.projectId}`;
+    for (const { text } of rows) assert.doesNotMatch(text, /address|name/);
   });
 
   it("goes to the one that a player is merged into", async () => {
@@ -223,36 +210,26 @@ describe("sends that are decided by what a room remembers", () => {
     const talk = await aTalk(domain, players);
     return { talk, room: knownSends(domain, talk, commitBy(domain.transact)) };
   };
-  const rows = async ({ projectId }: Talk): Promise<Record<string, unknown>[]> => {
-    const found = await domain.transact(({ db }) =>
-      sql<Record<string, unknown>>`
-        select m.seq::int as seq, p.external_user_id as by, type, content, original, reply_to::int as re,
-          client_msg_id as k, moderation, flags, is_shadowed as h, c.last_seq::int as last
-        from chat_messages m join chat_channels c on c.project_id = m.project_id and c.id = m.channel_id
-        left join players p on p.project_id = m.project_id and p.id = m.sender_id
-        where m.project_id = ${projectId} order by m.seq`.execute(db),
-    );
-    return found.rows;
-  };
+  const rows = ({ projectId }: Talk): Promise<Record<string, unknown>[]> => domain.sql<
+    Record<string, unknown>
+  >`
+    select m.seq::int as seq, p.external_user_id as by, type, content, original, reply_to::int as re,
+      client_msg_id as k, moderation, flags, is_shadowed as h, c.last_seq::int as last
+    from chat_messages m join chat_channels c on c.project_id = m.project_id and c.id = m.channel_id
+    left join players p on p.project_id = m.project_id and p.id = m.sender_id
+    where m.project_id = ${projectId} order by m.seq`;
   const outboxOf = async ({ projectId }: Talk): Promise<string[]> => {
-    const { rows: found } = await domain.transact(({ db }) =>
-      sql<{ type: string }>`select type from outbox where project_id = ${projectId} and type like 'chat.%'
-        order by id`.execute(db),
-    );
+    const found = await domain.sql<{ type: string }>`
+      select type from outbox where project_id = ${projectId} and type like 'chat.%'
+      order by id`;
     return found.map(({ type }) => type);
   };
   const mute = ({ projectId, players }: Talk, n: number): Promise<unknown> =>
-    domain.transact(({ db }) =>
-      sql`insert into chat_sanctions (project_id, id, player_id, kind, reason, created_by, created_at)
-        values (${projectId}, ${newId()}, ${players[n]!.playerId}, 'MUTE', 'test', 'test', now())`.execute(
-        db,
-      ),
-    );
+    domain.sql`insert into chat_sanctions (project_id, id, player_id, kind, reason, created_by, created_at)
+      values (${projectId}, ${newId()}, ${players[n]!.playerId}, 'MUTE', 'test', 'test', now())`;
   const set = (talk: Talk, settings: object): Promise<unknown> =>
-    domain.transact(({ db }) =>
-      sql`update chat_channels set settings = settings || ${JSON.stringify(settings)}::jsonb
-        where project_id = ${talk.projectId}`.execute(db),
-    );
+    domain.sql`update chat_channels set settings = settings || ${JSON.stringify(settings)}::jsonb
+      where project_id = ${talk.projectId}`;
 
   /** What both ways must agree in. */
   const told = ({ sent, lines }: { sent: Sent[]; lines: ChatLine[] }, talk: Talk) => {
@@ -311,9 +288,7 @@ describe("sends that are decided by what a room remembers", () => {
       "a name": () => onPlayer(talk, sql`display_name = 'Ada'`),
       "a level": () => onPlayer(talk, sql`level = 7`),
       status: () =>
-        domain.transact(({ db }) =>
-          sql`update chat_channels set status = 'ARCHIVED' where project_id = ${talk.projectId}`.execute(db),
-        ),
+        domain.sql`update chat_channels set status = 'ARCHIVED' where project_id = ${talk.projectId}`,
     };
     await room.send(by(talk, 0, "first"));
     for (const [what, change] of Object.entries(changes)) {
@@ -328,9 +303,7 @@ describe("sends that are decided by what a room remembers", () => {
   });
 
   const onPlayer = (talk: Talk, change: ReturnType<typeof sql>): Promise<unknown> =>
-    domain.transact(({ db }) =>
-      sql`update players set ${change} where project_id = ${talk.projectId}`.execute(db),
-    );
+    domain.sql`update players set ${change} where project_id = ${talk.projectId}`;
 
   it("are numbered on from what other rooms have sent meanwhile", async () => {
     const { talk, room } = await open();
@@ -342,7 +315,7 @@ describe("sends that are decided by what a room remembers", () => {
       [7, 8],
     );
     assert.deepEqual(
-      (await rows(talk)).map(({ seq, last }) => [seq, last]),
+      pluck(await rows(talk), "seq", "last"),
       [1, 2, 3, 4, 5, 6, 7, 8].map((seq) => [seq, 8]),
     );
   });
@@ -375,16 +348,20 @@ describe("what a moderator decides", () => {
 
   const read = async () => {
     const of = sql`project_id = ${projectId}`;
-    const found = await domain.transact(({ db }) =>
-      sql<{ status: string; removed: number; sanctions: number; inbox: number; told: number }>`
-        select (select status from chat_reports where ${of}) as status,
-          (select count(*)::int from chat_messages where ${of} and moderation = 'REMOVED') as removed,
-          (select count(*)::int from chat_sanctions where ${of}) as sanctions,
-          (select count(*)::int from inbox_messages where ${of}) as inbox,
-          (select count(*)::int from outbox where ${of}
-            and type in ('chat.player_sanctioned', 'chat.message_moderated')) as told`.execute(db),
-    );
-    const { status, removed, sanctions, inbox, told } = found.rows[0]!;
+    const found = await domain.sql<{
+      status: string;
+      removed: number;
+      sanctions: number;
+      inbox: number;
+      told: number;
+    }>`
+      select (select status from chat_reports where ${of}) as status,
+        (select count(*)::int from chat_messages where ${of} and moderation = 'REMOVED') as removed,
+        (select count(*)::int from chat_sanctions where ${of}) as sanctions,
+        (select count(*)::int from inbox_messages where ${of}) as inbox,
+        (select count(*)::int from outbox where ${of}
+          and type in ('chat.player_sanctioned', 'chat.message_moderated')) as told`;
+    const { status, removed, sanctions, inbox, told } = found[0]!;
     return [status, removed, sanctions, inbox, told];
   };
 

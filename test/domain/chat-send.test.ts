@@ -10,6 +10,7 @@ import { DomainError } from "../../src/domain/kernel/errors.ts";
 import { aTalk, messageOf, raceSends, type Talk, upTo } from "../support/chat/talk.ts";
 import { makeCrashing } from "../support/domain/crashing.ts";
 import { memoryDomain } from "../support/domain/domain.ts";
+import { pluck } from "../support/pluck.ts";
 
 describe("sends to a channel", () => {
   const { database, domain } = memoryDomain();
@@ -69,17 +70,12 @@ describe("sends to a channel", () => {
     assert.deepEqual([row!.last_seq, row!.messages, row!.told], [6, 6, 6]);
   });
 
-  const rows = async ({ ref }: Talk) => {
-    const found = await domain.transact(({ db }) =>
-      sql<{ last_seq: number; messages: number; told: number }>`
-        select last_seq::int as last_seq,
-          (select count(*)::int from chat_messages m where m.channel_id = c.id) as messages,
-          (select count(*)::int from outbox o where o.project_id = c.project_id
-            and o.type = 'chat.message_sent') as told
-        from chat_channels c where id = ${ref.channelId}`.execute(db),
-    );
-    return found.rows;
-  };
+  const rows = ({ ref }: Talk) => domain.sql<{ last_seq: number; messages: number; told: number }>`
+    select last_seq::int as last_seq,
+      (select count(*)::int from chat_messages m where m.channel_id = c.id) as messages,
+      (select count(*)::int from outbox o where o.project_id = c.project_id
+        and o.type = 'chat.message_sent') as told
+    from chat_channels c where id = ${ref.channelId}`;
 
   type Step = { kind: "SEND" | "EDIT" | "DELETE"; player: number; text: string; id: number; at: number };
   const step = fc.record<Step>({
@@ -124,10 +120,7 @@ describe("sends to a channel", () => {
         messages.flatMap(({ seq, content, deletedAt }) => [[seq, content, deletedAt] as const]);
       const read = await talk.read(talk.players[1]!);
       assert.deepEqual(bare(read), bare([...model.values()]));
-      assert.deepEqual(
-        read.map(({ seq }) => seq),
-        upTo(read.length),
-      );
+      assert.deepEqual(pluck(read, "seq"), upTo(read.length));
       length = read.length;
     };
     await fc.assert(fc.asyncProperty(fc.array(step, { minLength: 4, maxLength: 20 }), run), {

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { sql } from "kysely";
 import { PARTITIONS } from "../../src/domain/kernel/ids.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT, type PartitionCursor } from "../../src/domain/progression/queue.ts";
@@ -10,7 +9,6 @@ import {
   memoryDomain,
   processParts,
   publish,
-  rowsOf,
   userIn,
 } from "../support/domain/domain.ts";
 import { cases } from "../support/properties.ts";
@@ -47,7 +45,7 @@ describe("a claim of several partitions", () => {
     return { ...done, left: left.map(({ part }) => part) };
   };
   const waiting = async (): Promise<number> => {
-    const [row] = await rowsOf(domain, sql<{ n: string }>`select count(*) as n from event_q`);
+    const [row] = await domain.sql<{ n: string }>`select count(*) as n from event_q`;
     return Number(row!.n);
   };
 
@@ -86,12 +84,9 @@ describe("a claim of several partitions", () => {
           events,
           waits.reduce((sum, size) => sum + size, 0),
         );
-        const players = await rowsOf(
-          domain,
-          sql<{ user: string; xp: number; last: number }>`
-            select external_user_id as user, xp, (attributes->>'last')::int as last from players
-            where project_id = ${project}`,
-        );
+        const players = await domain.sql<{ user: string; xp: number; last: number }>`
+          select external_user_id as user, xp, (attributes->>'last')::int as last from players
+          where project_id = ${project}`;
         const found = new Map(players.map(({ user, xp, last }) => [user, [xp, last]]));
         const expected = waits.flatMap((size, part) =>
           size === 0 ? [] : [[userIn(project, part), [size, size]] as const],

@@ -15,7 +15,6 @@ import {
   memoryDomain,
   processParts,
   publish,
-  rowsOf,
   userIn,
 } from "../support/domain/domain.ts";
 import { cases } from "../support/properties.ts";
@@ -48,12 +47,10 @@ describe("a claim with events of projects whose clocks differ", () => {
   type Row = { project: string; xp: number; early: Date; late: Date };
   /** XP of a project's players, and between what times it was given, in days from now. */
   const ledger = async (ids: readonly string[]): Promise<Map<string, [xp: number, days: number[]]>> => {
-    const rows = await rowsOf<Row>(
-      domain,
-      sql`select project_id as project, sum(amount)::int as xp, min(created_at) as early,
-        max(created_at) as late
-        from ledger_entries where project_id = any(${`{${ids.join(",")}}`}::uuid[]) group by project_id`,
-    );
+    const rows =
+      await domain.sql<Row>`select project_id as project, sum(amount)::int as xp, min(created_at) as early,
+      max(created_at) as late
+      from ledger_entries where project_id = any(${`{${ids.join(",")}}`}::uuid[]) group by project_id`;
     const days = (time: Date): number => Math.round((time.getTime() - Date.now()) / DAY_MS) || 0;
     return new Map(rows.map(({ project, xp, early, late }) => [project, [xp, [days(early), days(late)]]]));
   };
@@ -83,7 +80,7 @@ describe("a claim with events of projects whose clocks differ", () => {
           const ids = [await aProject(), await aSandbox(7), await aSandbox(70)];
           for (const [of, part] of sent) await domain.track(ids[of]!, [{ user: userIn(ids[of]!, part) }]);
           await processParts(options(claimLimit), ALL_PARTS);
-          const [left] = await rowsOf<{ n: string }>(domain, sql`select count(*) as n from event_q`);
+          const [left] = await domain.sql<{ n: string }>`select count(*) as n from event_q`;
           assert.equal(Number(left!.n), 0);
           const given = await ledger(ids);
           for (const [i, days] of [0, 7, 70].entries()) {
@@ -105,25 +102,22 @@ describe("a claim with events of projects whose clocks differ", () => {
     });
     const jobs = new JobSteps({ transact: domain.transact, onError: () => undefined, kinds: [clockAdvance] });
     assert.ok(await jobs.step());
-    const [job] = await rowsOf<{ status: string; error: string }>(
-      domain,
-      sql`select status, error from project_jobs where project_id = ${id}`,
-    );
+    const [job] = await domain.sql<{
+      status: string;
+      error: string;
+    }>`select status, error from project_jobs where project_id = ${id}`;
     assert.deepEqual(job, { status: "FAILED", error: "the project's events are not being processed" });
     await domain.process();
   });
 
   it("goes on in turn with those of others, however much is due in one", async () => {
-    await rowsOf(domain, sql`update projects set clock_ahead_ms = 0 where clock_ahead_ms > 0 returning 1`);
+    await domain.sql`update projects set clock_ahead_ms = 0 where clock_ahead_ms > 0 returning 1`;
     const [busy, other] = [await aSandbox(1), await aSandbox(1)].toSorted();
     const delayEvent = (id: string) =>
-      rowsOf(
-        domain,
-        sql`insert into event_due (project_id, event_id, part, attempts, due_at)
-          values (${id}, ${newId()}, 0, 0, now()) returning 1`,
-      );
+      domain.sql`insert into event_due (project_id, event_id, part, attempts, due_at)
+        values (${id}, ${newId()}, 0, 0, now()) returning 1`;
     const isWaiting = async (id: string): Promise<boolean> =>
-      (await rowsOf(domain, sql`select 1 from event_due where project_id = ${id}`)).length > 0;
+      (await domain.sql`select 1 from event_due where project_id = ${id}`).length > 0;
     await delayEvent(busy!);
     await delayEvent(other!);
     let steps = 0;
@@ -135,7 +129,7 @@ describe("a claim with events of projects whose clocks differ", () => {
     await followClocks.run({ transact: domain.transact, limits: { pause } } as unknown as App, "*");
     assert.equal(stepsOfOther, 2);
     assert.equal(await isWaiting(busy!), false);
-    await rowsOf(domain, sql`delete from event_q returning 1`);
+    await domain.sql`delete from event_q returning 1`;
   });
 
   it("leaves no project but a sandbox a clock of its own", async () => {

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import type { Caller } from "../../src/domain/kernel/caller.ts";
 import { readConfigDocument } from "../../src/domain/registries/configuration/document.ts";
 import { importConfig } from "../../src/domain/registries/configuration/import.ts";
@@ -113,10 +112,9 @@ describe("a change by which rules could set one another off without end", () => 
     await domain.transact((work) => patchDefinition(work, projectId, kind, { ref, changes }));
   };
   const tenantOf = async (projectId: string): Promise<string> => {
-    const found = await domain.transact(({ db }) =>
-      sql<{ id: string }>`select tenant_id as id from projects where id = ${projectId}`.execute(db),
-    );
-    return found.rows[0]!.id;
+    const found = await domain.sql<{ id: string }>`
+      select tenant_id as id from projects where id = ${projectId}`;
+    return found[0]!.id;
   };
   const importing = async (projectId: string, sections: Json): Promise<unknown> => {
     const tenantId = await tenantOf(projectId);
@@ -211,11 +209,9 @@ describe("a change by which rules could set one another off without end", () => 
     const projectId = await domain.addProject();
     await publish(domain, projectId, { key: "a", ...echo("x", "y") });
     await publish(domain, projectId, { key: "b", ...echo("z", "x") });
-    await domain.transact(({ db }) =>
-      sql`
-        update rule_versions v set definition = jsonb_set(definition, '{triggers,0,eventTypes}', '["y"]')
-        from rules r where r.id = v.rule_id and r.project_id = ${projectId} and r.key = 'b'`.execute(db),
-    );
+    await domain.sql`
+      update rule_versions v set definition = jsonb_set(definition, '{triggers,0,eventTypes}', '["y"]')
+      from rules r where r.id = v.rule_id and r.project_id = ${projectId} and r.key = 'b'`;
     return projectId;
   };
 

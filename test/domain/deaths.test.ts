@@ -40,7 +40,7 @@ describe("events that a process had in hand when it died", () => {
   });
   beforeEach(async () => {
     failures = [];
-    await domain.transact(({ db }) => sql`truncate event_claims, event_q, event_due`.execute(db));
+    await domain.sql`truncate event_claims, event_q, event_due`;
     projectId = await aProject();
   });
 
@@ -74,11 +74,10 @@ describe("events that a process had in hand when it died", () => {
       select attributes -> 'last' as last from players where project_id = ${project}`;
     return (await rowsOf(domain, query))[0]?.last;
   };
-  const notes = () => rowsOf(domain, sql`select part from event_claims`);
+  const notes = () => domain.sql`select part from event_claims`;
   const begin = (events: readonly QueuedEvent[], isEvaluating = false) =>
     transact((work) => noteClaim(work, { id: newId(), events, isEvaluating }));
-  const unanswered = () =>
-    domain.transact(({ db }) => sql`update event_claims set asked_at = now() - interval '3 s'`.execute(db));
+  const unanswered = () => domain.sql`update event_claims set asked_at = now() - interval '3 s'`;
   /** A process begins to evaluate events in a claim, dies, and does not answer for it. */
   const diesWith = async (events: readonly QueuedEvent[], isEvaluating = false): Promise<void> => {
     await begin(events, isEvaluating);

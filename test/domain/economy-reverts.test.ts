@@ -1,7 +1,6 @@
 import { findingsOf, openDomain, openMemoryDatabase } from "../support/domain/domain.ts";
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { sql } from "kysely";
 import { changeBalance } from "../../src/domain/economy/currencies/holds.ts";
 import { mergePlayers } from "../../src/domain/player-lifecycle/alias.ts";
 import { DEFAULT_STRATEGY } from "../../src/domain/kernel/events/events.ts";
@@ -89,24 +88,18 @@ describe("what reverts and merges leave of the economy", () => {
 
   /** Of each event: what its entries gave, and what entries that reverse them took. */
   const sumsOf = ({ projectId }: Game): Promise<readonly Sum[]> =>
-    domain.transact(
-      async ({ db }) =>
-        (
-          await sql<Sum>`
-            select l.event_id, l.asset, sum(l.amount) as given, sum(r.amount) as taken
-            from ledger_entries l
-            left join ledger_entries r on r.project_id = l.project_id and r.reverses = l.id
-            where l.project_id = ${projectId} and l.event_id is not null and l.reverses is null
-            group by l.event_id, l.asset`.execute(db)
-        ).rows,
-    );
+    domain.sql<Sum>`
+          select l.event_id, l.asset, sum(l.amount) as given, sum(r.amount) as taken
+          from ledger_entries l
+          left join ledger_entries r on r.project_id = l.project_id and r.reverses = l.id
+          where l.project_id = ${projectId} and l.event_id is not null and l.reverses is null
+          group by l.event_id, l.asset`;
 
-  const totalXp = ({ projectId }: Game): Promise<number> =>
-    domain.transact(async ({ db }) => {
-      const { rows } = await sql<{ n: number }>`
-        select sum(xp) as n from players where project_id = ${projectId}`.execute(db);
-      return rows[0]!.n;
-    });
+  const totalXp = async ({ projectId }: Game): Promise<number> => {
+    const rows = await domain.sql<{ n: number }>`
+      select sum(xp) as n from players where project_id = ${projectId}`;
+    return rows[0]!.n;
+  };
 
   it("adds up, wherever each step dies first: nothing is taken that was not given, nor from another", () =>
     fc.assert(

@@ -4,8 +4,9 @@ import { sql } from "kysely";
 import type { App } from "../../src/app.ts";
 import { Quest } from "../../src/domain/evaluation/quests/quest.ts";
 import { awardBadges, settleAdventures, settleQuests, settleStreaks } from "../../src/jobs/jobs.ts";
-import { define, memoryDomain, rowsOf } from "../support/domain/domain.ts";
+import { define, memoryDomain } from "../support/domain/domain.ts";
 import { cases } from "../support/properties.ts";
+import { pluck } from "../support/pluck.ts";
 
 const PLAYERS = ["a", "b", "c"];
 /** What a player gets for each step, and for the whole. */
@@ -77,13 +78,10 @@ describe("goals that are edited while players are in the middle of them", () => 
   };
 
   const publish = (projectId: string, kind: string, change: object) =>
-    rowsOf(
-      domain,
-      sql`
-      with raised as (update projects set config_version = config_version + 1 where id = ${projectId})
-      update definitions set version = version + 1, definition = definition || ${JSON.stringify(change)}::jsonb
-      where project_id = ${projectId} and kind = ${kind} returning 1`,
-    );
+    domain.sql`
+    with raised as (update projects set config_version = config_version + 1 where id = ${projectId})
+    update definitions set version = version + 1, definition = definition || ${JSON.stringify(change)}::jsonb
+    where project_id = ${projectId} and kind = ${kind} returning 1`;
   const settle = async (): Promise<void> => {
     await settleQuests.run(app(), "*");
     await settleAdventures.run(app(), "*");
@@ -93,10 +91,8 @@ describe("goals that are edited while players are in the middle of them", () => 
   };
 
   const idOf = async (projectId: string, user: string): Promise<string> => {
-    const [row] = await rowsOf<{ id: string }>(
-      domain,
-      sql`select id from players where project_id = ${projectId} and external_user_id = ${user}`,
-    );
+    const [row] = await domain.sql<{ id: string }>`
+      select id from players where project_id = ${projectId} and external_user_id = ${user}`;
     return row!.id;
   };
 
@@ -107,12 +103,9 @@ describe("goals that are edited while players are in the middle of them", () => 
     steps: Record<string, { value: number; doneMs?: number }>;
   };
   const read = (projectId: string) =>
-    rowsOf<Found>(
-      domain,
-      sql`select p.external_user_id as user, p.xp, q.state, q.doc->'steps' as steps
-        from players p join player_quests q on q.project_id = p.project_id and q.player_id = p.id
-        where p.project_id = ${projectId}`,
-    );
+    domain.sql<Found>`select p.external_user_id as user, p.xp, q.state, q.doc->'steps' as steps
+      from players p join player_quests q on q.project_id = p.project_id and q.player_id = p.id
+      where p.project_id = ${projectId}`;
 
   it("keep the progress of a streak's period, which is complete once it asks no more than that", async () => {
     const projectId = await domain.addProject();
@@ -122,10 +115,10 @@ describe("goals that are edited while players are in the middle of them", () => 
       mode: "ALL",
     });
     const length = async () => {
-      const [row] = await rowsOf<{ current: number; longest: number }>(
-        domain,
-        sql`select current from player_streaks where project_id = ${projectId} and streak_key = 'day'`,
-      );
+      const [row] = await domain.sql<{
+        current: number;
+        longest: number;
+      }>`select current from player_streaks where project_id = ${projectId} and streak_key = 'day'`;
       return row?.current;
     };
     const play = async () => {
@@ -150,31 +143,25 @@ describe("goals that are edited while players are in the middle of them", () => 
       PLAYERS.flatMap((user) => Array.from({ length: 2 }, () => ({ user, type: "one" }))),
     );
     await domain.process();
-    await rowsOf(
-      domain,
-      sql`alter table player_badges add constraint no_poison check (tier = 0 or player_id not in
-        (${sql.lit(await idOf(projectId, "b"))}))`,
-    );
+    await domain.sql`alter table player_badges add constraint no_poison check (tier = 0 or player_id not in
+      (${sql.lit(await idOf(projectId, "b"))}))`;
     try {
       await publish(projectId, "badge", { tiers: badgeOf(2) });
       await settle();
     } finally {
-      await rowsOf(domain, sql`alter table player_badges drop constraint no_poison`);
+      await domain.sql`alter table player_badges drop constraint no_poison`;
     }
-    const rows = await rowsOf<{ user: string; tier: number }>(
-      domain,
-      sql`select p.external_user_id as user, b.tier from player_badges b
-        join players p on p.project_id = b.project_id and p.id = b.player_id
-        where b.project_id = ${projectId} order by 1`,
-    );
-    assert.deepEqual(
-      rows.map(({ user, tier }) => [user, tier]),
-      [
-        ["a", 1],
-        ["b", 0],
-        ["c", 1],
-      ],
-    );
+    const rows = await domain.sql<{
+      user: string;
+      tier: number;
+    }>`select p.external_user_id as user, b.tier from player_badges b
+      join players p on p.project_id = b.project_id and p.id = b.player_id
+      where b.project_id = ${projectId} order by 1`;
+    assert.deepEqual(pluck(rows, "user", "tier"), [
+      ["a", 1],
+      ["b", 0],
+      ["c", 1],
+    ]);
   });
 
   it("are done by who has done what they ask now, and what is done is paid once and stays", () =>

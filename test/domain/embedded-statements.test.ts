@@ -4,6 +4,7 @@ import { SNAPSHOT } from "../../src/domain/kernel/cursor.ts";
 import { asOneMessage } from "../../src/domain/kernel/statements.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { migratedCluster } from "../support/domain/migrated-cluster.ts";
+import { pluck } from "../support/pluck.ts";
 
 describe("statements of an embedded database", () => {
   let database: Database;
@@ -57,7 +58,7 @@ describe("statements of an embedded database", () => {
       Promise.all([1, 2, 3, 2, 1].map((n) => sql<{ n: number }>`select ${n}::int as n`.execute(db))),
     );
     assert.deepEqual(
-      answers.map(({ rows }) => rows),
+      pluck(answers, "rows"),
       [1, 2, 3, 2, 1].map((n) => [{ n }]),
     );
   });

@@ -9,6 +9,7 @@ import {
 } from "../../src/domain/evaluation/event-cost.ts";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { aProject, evaluate } from "../support/rules/evaluation.ts";
+import { pluck } from "../support/pluck.ts";
 
 const times = <T>(n: number, make: (i: number) => T): T[] => Array.from({ length: n }, (_, i) => make(i));
 const exhausted = ({ told }: ReturnType<typeof evaluate>): Json[] =>
@@ -40,10 +41,7 @@ describe("the steps of an event's rules", () => {
       ...times(5, (i) => `r${i + 3} STEPS_EXHAUSTED`),
     ]);
     assert.equal(done.player.xp, 3, "what had fired stands");
-    assert.deepEqual(
-      exhausted(done).map(({ kind, key }) => [kind, key]),
-      [["rule", "r2"]],
-    );
+    assert.deepEqual(pluck(exhausted(done), "kind", "key"), [["rule", "r2"]]);
   });
 
   it("are shared by all players whom one transaction changes", () => {

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import {
   createSchemaStore,
   type SchemaProject,
@@ -25,11 +24,9 @@ describe("the schemas of event types that a process keeps", () => {
   const aProject = async (types: readonly string[]) => {
     const id = await domain.addProject();
     const schema = JSON.stringify({ type: "object", required: ["n"] });
-    await domain.transact(({ db }) =>
-      sql`insert into event_types (project_id, name, schema, schema_version, enforcement)
-        select ${id}, name, ${schema}::json, 1, 'REJECT'
-        from json_array_elements_text(${JSON.stringify(types)}::json) as t(name)`.execute(db),
-    );
+    await domain.sql`insert into event_types (project_id, name, schema, schema_version, enforcement)
+      select ${id}, name, ${schema}::json, 1, 'REJECT'
+      from json_array_elements_text(${JSON.stringify(types)}::json) as t(name)`;
     const project: SchemaProject = { id, tenantId: id, stamp: types.length };
     return project;
   };
@@ -53,15 +50,11 @@ describe("the schemas of event types that a process keeps", () => {
     const project = await aProject(["goal"]);
     const store = createSchemaStore(domain.transact);
     await ask(store, project, ["goal"]);
-    await domain.transact(({ db }) =>
-      sql`update event_types set schema = '{"required": ["m"]}'::json, schema_version = 2
-        where project_id = ${project.id}`.execute(db),
-    );
+    await domain.sql`update event_types set schema = '{"required": ["m"]}'::json, schema_version = 2
+      where project_id = ${project.id}`;
     assert.deepEqual(await ask(store, { ...project, stamp: 2 }, ["goal"]), ["must have m"]);
-    await domain.transact(({ db }) =>
-      sql`update event_types set enforcement = 'OFF', schema_version = 3
-        where project_id = ${project.id}`.execute(db),
-    );
+    await domain.sql`update event_types set enforcement = 'OFF', schema_version = 3
+      where project_id = ${project.id}`;
     assert.deepEqual(await ask(store, { ...project, stamp: 3 }, ["goal"]), ["fits"]);
   });
 });

@@ -27,7 +27,7 @@ const times = <T>(n: number, make: (i: number) => T): T[] => Array.from({ length
 describe("claims of events of many tenants", () => {
   const { domain } = memoryDomain();
   const plans = createPlanCache();
-  beforeEach(() => rowsOf(domain, sql`delete from event_q`));
+  beforeEach(() => domain.sql`delete from event_q`);
 
   const claim = (
     options: Partial<ProcessOptions> = {},
@@ -60,11 +60,8 @@ describe("claims of events of many tenants", () => {
     return (await rowsOf(domain, query))[0]!.n;
   };
   const toOneTenant = (projectIds: readonly string[]): Promise<unknown> =>
-    rowsOf(
-      domain,
-      sql`update projects set tenant_id = (select tenant_id from projects where id = ${projectIds[0]!})
-        where id = any(${`{${projectIds.join(",")}}`}::uuid[])`,
-    );
+    domain.sql`update projects set tenant_id = (select tenant_id from projects where id = ${projectIds[0]!})
+      where id = any(${`{${projectIds.join(",")}}`}::uuid[])`;
   /** Statistics of rules, which evaluation calls for each event: here it takes so long. */
   const taking = (ms: number): StatsRecorder => {
     const recorder = createStatsRecorder();
@@ -153,7 +150,7 @@ describe("claims of events of many tenants", () => {
       users.map((user) => ({ user })),
     );
     assert.equal((await claim({ stats: taking(220) })).events, 1);
-    const players = await rowsOf(domain, sql`select from players where project_id = ${id}`);
+    const players = await domain.sql`select from players where project_id = ${id}`;
     assert.equal(players.length, 1);
   });
 

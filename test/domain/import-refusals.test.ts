@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import type { Caller } from "../../src/domain/kernel/caller.ts";
 import { readConfigDocument } from "../../src/domain/registries/configuration/document.ts";
 import { importConfig } from "../../src/domain/registries/configuration/import.ts";
@@ -30,10 +29,9 @@ describe("an import of many definitions", () => {
     { signal } = new AbortController(),
   ) => {
     const document = await readConfigDocument({ format: "laurel/1", ...sections });
-    const found = await domain.transact(({ db }) =>
-      sql<{ id: string }>`select tenant_id as id from projects where id = ${projectId}`.execute(db),
-    );
-    const tenantId = found.rows[0]!.id;
+    const found = await domain.sql<{ id: string }>`
+      select tenant_id as id from projects where id = ${projectId}`;
+    const tenantId = found[0]!.id;
     const caller = { kind: "user", userId: projectId, tenantId, role: "OWNER" } as unknown as Caller;
     const questions = new Map();
     const given = { document, questions, prune: true, tenantId, caller, actor: "test", signal };

@@ -24,6 +24,7 @@ import { createLog } from "../../src/log.ts";
 import { type Crashing, makeCrashing } from "../support/domain/crashing.ts";
 import { memoryDomain, openDomain, openMemoryDatabase } from "../support/domain/domain.ts";
 import { madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 describe("a job that cannot be done", () => {
   const { domain } = memoryDomain();
@@ -47,10 +48,7 @@ describe("a job that cannot be done", () => {
   it("because it was asked for in vain is told to the customer, and is no error of the service", async () => {
     const { status, error, logged } = await run(eventRevert.kind);
     assert.deepEqual([status, error], ["FAILED", "event not found"]);
-    assert.deepEqual(
-      logged.map(({ level, err }) => [level, err]),
-      [["info", undefined]],
-    );
+    assert.deepEqual(pluck(logged, "level", "err"), [["info", undefined]]);
   });
 
   it("by this version is left to the workers of another, as it is", async () => {

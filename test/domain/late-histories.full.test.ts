@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { sql } from "kysely";
 import { getPlayer } from "../../src/domain/progression/players/players.ts";
 import { readRecap } from "../../src/domain/player-lifecycle/history.ts";
-import { define, memoryDomain, publish, rowsOf } from "../support/domain/domain.ts";
+import { define, memoryDomain, publish } from "../support/domain/domain.ts";
 import { cases } from "../support/properties.ts";
 
 const HOUR_MS = 3_600_000;
@@ -110,26 +110,17 @@ describe("what a player has done, told in any order", () => {
     return {
       recap,
       parts,
-      player: await rowsOf(
-        domain,
-        sql`select xp, level, first_seen_at, last_seen_at from players where project_id = ${projectId} and id = ${id}`,
-      ),
-      badges: await rowsOf(
-        domain,
-        sql`select badge_key, tier, times_awarded, first_earned_at, last_earned_at from player_badges
-          where ${of} order by 1`,
-      ),
-      streaks: await rowsOf(
-        domain,
-        sql`select current, longest, deadline_at from player_streaks where ${of}`,
-      ),
-      entries: await rowsOf(
-        domain,
-        sql`select l.key, p.period_key, e.rank_score, e.rank_tie from leaderboard_entries e
-          join leaderboard_periods p on p.project_id = e.project_id and p.id = e.period_id
-          join leaderboards l on l.project_id = p.project_id and l.id = p.leaderboard_id
-          where e.project_id = ${projectId} and e.player_id = ${id} order by 1, 2`,
-      ),
+      player:
+        await domain.sql`select xp, level, first_seen_at, last_seen_at from players where project_id = ${projectId} and id = ${id}`,
+      badges:
+        await domain.sql`select badge_key, tier, times_awarded, first_earned_at, last_earned_at from player_badges
+        where ${of} order by 1`,
+      streaks: await domain.sql`select current, longest, deadline_at from player_streaks where ${of}`,
+      entries:
+        await domain.sql`select l.key, p.period_key, e.rank_score, e.rank_tie from leaderboard_entries e
+        join leaderboard_periods p on p.project_id = e.project_id and p.id = e.period_id
+        join leaderboards l on l.project_id = p.project_id and l.id = p.leaderboard_id
+        where e.project_id = ${projectId} and e.player_id = ${id} order by 1, 2`,
     };
   };
 

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import type { EventData } from "../../src/domain/kernel/events/domain-events.ts";
 import { addList, addPlayers, boardPeriods, DAY } from "../support/leaderboards/board-periods.ts";
-import { rowsOf } from "../support/domain/domain.ts";
+
 import { beginClosing, closingListsOf, stepClosing } from "../../src/domain/leaderboards/periods/close.ts";
 import { stepRanking, windowsToRank } from "../../src/domain/leaderboards/periods/values.ts";
 import { rankValues } from "../../src/domain/leaderboards/value-ranks.ts";
+import { pluck } from "../support/pluck.ts";
 
 const BY_TEAM = {
   metric: { source: "EVENT", event: { eventTypes: ["goal"] }, aggregate: "count" },
@@ -26,12 +26,9 @@ describe("windows of breakdowns that are over", () => {
 
   const toldValues = async (): Promise<Ranked[]> =>
     (
-      await rowsOf(
-        domain,
-        sql<{ data: Ranked }>`
-          select data from outbox where project_id = ${projectId} and type = 'leaderboard.values_ranked'
-          order by id`,
-      )
+      await domain.sql<{ data: Ranked }>`
+        select data from outbox where project_id = ${projectId} and type = 'leaderboard.values_ranked'
+        order by id`
     ).map(({ data }) => data);
 
   it("tell their values once, in the final order, when the last value has closed", async () => {
@@ -89,11 +86,8 @@ describe("windows of breakdowns that are over", () => {
     }))
       while ((await transact((work) => stepClosing(work, list))).step === "MORE");
     // As a merge of two players who are both in the list.
-    await rowsOf(
-      domain,
-      sql`update leaderboard_results r set player_id = ${players[3]!} from leaderboard_periods p
-        where p.id = r.period_id and p.board = 'blue' and r.player_id = ${players[7]!} returning 1`,
-    );
+    await domain.sql`update leaderboard_results r set player_id = ${players[3]!} from leaderboard_periods p
+      where p.id = r.period_id and p.board = 'blue' and r.player_id = ${players[7]!} returning 1`;
     const [window, ...others] = await transact((work) => windowsToRank(work, projectId));
     assert.deepEqual(others, []);
     const done: string[] = [];
@@ -129,17 +123,11 @@ describe("windows of breakdowns that are over", () => {
       goal("2026-01-05T13:01:00Z", "pink"),
     ]);
     await domain.process();
-    const lists = await rowsOf(
-      domain,
-      sql<{ list: string }>`
-        select concat_ws(' ', period_key, board, status, (
-          select -sum(rank_score) from leaderboard_entries e where e.period_id = p.id)) as list
-        from leaderboard_periods p where project_id = ${projectId} and board <> '' order by list`,
-    );
-    assert.deepEqual(
-      lists.map(({ list }) => list),
-      ["2026-01-05 pink OPEN 1", "2026-01-10 red CLOSED 1"],
-    );
+    const lists = await domain.sql<{ list: string }>`
+      select concat_ws(' ', period_key, board, status, (
+        select -sum(rank_score) from leaderboard_entries e where e.period_id = p.id)) as list
+      from leaderboard_periods p where project_id = ${projectId} and board <> '' order by list`;
+    assert.deepEqual(pluck(lists, "list"), ["2026-01-05 pink OPEN 1", "2026-01-10 red CLOSED 1"]);
   });
 
   it("of a board that is filled with earlier events have as many values as others", async () => {
@@ -155,14 +143,11 @@ describe("windows of breakdowns that are over", () => {
       period: { kind: "ALL_TIME" },
       backfill: true,
     });
-    const [found] = await rowsOf(
-      domain,
-      sql<{ lists: string; first: string }>`
-        select count(*) as lists, (
-          select -e.rank_score from leaderboard_entries e join leaderboard_periods f on f.id = e.period_id
-          where f.leaderboard_id = ${board.id} and f.board = 't0') as first
-        from leaderboard_periods where leaderboard_id = ${board.id} and board <> ''`,
-    );
+    const [found] = await domain.sql<{ lists: string; first: string }>`
+      select count(*) as lists, (
+        select -e.rank_score from leaderboard_entries e join leaderboard_periods f on f.id = e.period_id
+        where f.leaderboard_id = ${board.id} and f.board = 't0') as first
+      from leaderboard_periods where leaderboard_id = ${board.id} and board <> ''`;
     assert.deepEqual([Number(found!.lists), Number(found!.first)], [1_000, 2]);
   });
 });

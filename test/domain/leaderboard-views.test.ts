@@ -14,6 +14,7 @@ import { identifyPlayer } from "../../src/domain/progression/players/players.ts"
 import { createBoardReader, placeKey } from "../../src/rooms/leaderboard-room.ts";
 import { openDomain, openMemoryDatabase } from "../support/domain/domain.ts";
 import { madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 let time = new Date("2026-01-10T18:00:00Z");
 const USERS = 40;
@@ -75,13 +76,11 @@ describe("views of leaderboards", () => {
     return id;
   };
   const bySql = async (id: string, ties: Ties): Promise<[string, number][]> => {
-    const found = await domain.transact(({ db }) =>
-      sql<{ player_id: string; rank: number }>`
-        select player_id, ${sql.raw(RANK[ties])} as rank from leaderboard_entries
-        where project_id = ${projectId} and period_id = ${id}
-        order by rank_score, rank_tie, player_id`.execute(db),
-    );
-    return found.rows.map((row) => [row.player_id, row.rank]);
+    const found = await domain.sql<{ player_id: string; rank: number }>`
+      select player_id, ${sql.raw(RANK[ties])} as rank from leaderboard_entries
+      where project_id = ${projectId} and period_id = ${id}
+      order by rank_score, rank_tie, player_id`;
+    return found.map((row) => [row.player_id, row.rank]);
   };
   const shown = (data: readonly { playerId: string; rank: number }[]): [string, number][] =>
     data.map(({ playerId, rank }) => [playerId, rank]);
@@ -169,10 +168,7 @@ describe("views of leaderboards", () => {
     const beyond = await positions(1_002, 10, token);
     assert.deepEqual([beyond.isLive, beyond.from, beyond.to], [true, 10_010, 10_019]);
     const after = await readPlaces(source, { limit: 3, cursor: first.nextCursor! });
-    assert.deepEqual(
-      after.standings.map(({ position }) => position),
-      [10_000, 10_001, 10_002],
-    );
+    assert.deepEqual(pluck(after.standings, "position"), [10_000, 10_001, 10_002]);
   });
 
   it("of a segment hold its players only, with their ranks of the board", async () => {
@@ -255,9 +251,7 @@ describe("views of leaderboards", () => {
       ["2026-01-10", "2026-01-11T00:00:00.000Z", 1, 50],
     );
     assert.partialDeepStrictEqual(today.places.get(key), { rank: 1, score: 50 });
-    await domain.transact(({ db }) =>
-      sql`update players set display_name = 'Renamed' where id = ${players[3]!}`.execute(db),
-    );
+    await domain.sql`update players set display_name = 'Renamed' where id = ${players[3]!}`;
     assert.equal((await look({ top: 10, watchers })).top[0]!.displayName, "Renamed");
     time = new Date("2026-01-11T00:00:00Z");
     // Also where the last window may be kept: it is over.

@@ -18,8 +18,9 @@ import {
   scored,
   toldOf,
 } from "../support/leaderboards/board-periods.ts";
-import { rowsOf } from "../support/domain/domain.ts";
+
 import { cases } from "../support/properties.ts";
+import { pluck } from "../support/pluck.ts";
 
 describe("closing periods of leaderboards", () => {
   const { domain, boards } = boardPeriods();
@@ -33,10 +34,7 @@ describe("closing periods of leaderboards", () => {
   it("ranks as SQL does under all ties, over the borders of chunks, without hidden players", async () => {
     const players = await addPlayers(domain, projectId, 24);
     const board = await boards.addBoard(projectId);
-    await rowsOf(
-      domain,
-      sql`update players set status = 'BANNED' where id = ${players[3]!} or id = ${players[7]!} returning 1`,
-    );
+    await domain.sql`update players set status = 'BANNED' where id = ${players[3]!} or id = ${players[7]!} returning 1`;
     const sizes = fc.integer({ min: 1, max: 8 });
     const scores = fc.array(fc.tuple(fc.nat(3), fc.nat(2)), { maxLength: players.length });
     let day = 0;
@@ -57,16 +55,13 @@ describe("closing periods of leaderboards", () => {
           closing = await boards.transact((work) => writeResults(work, list, before, size));
         }
         const shown = { EARLIEST: "n", LATEST: "n", SHARED: "shared", DENSE: "dense" }[ties];
-        const expected = await rowsOf(
-          domain,
-          sql<{ n: string; rank: string; id: string }>`
-            select n, ${sql.raw(shown)} as rank, player_id as id from (
-              select e.player_id, row_number() over (order by rank_score, rank_tie, e.player_id) as n,
-                rank() over (order by rank_score) as shared, dense_rank() over (order by rank_score) as dense
-              from leaderboard_entries e join players p on p.id = e.player_id
-              where e.project_id = ${projectId} and period_id = ${periodId} and p.status <> 'BANNED') x
-            order by n`,
-        );
+        const expected = await domain.sql<{ n: string; rank: string; id: string }>`
+          select n, ${sql.raw(shown)} as rank, player_id as id from (
+            select e.player_id, row_number() over (order by rank_score, rank_tie, e.player_id) as n,
+              rank() over (order by rank_score) as shared, dense_rank() over (order by rank_score) as dense
+            from leaderboard_entries e join players p on p.id = e.player_id
+            where e.project_id = ${projectId} and period_id = ${periodId} and p.status <> 'BANNED') x
+          order by n`;
         assert.deepEqual(
           await resultsOf(domain, periodId),
           expected.map(({ n, rank, id }) => [Number(n) - 1, Number(rank), id, null]),
@@ -77,7 +72,7 @@ describe("closing periods of leaderboards", () => {
       }),
       { numRuns: cases(30), examples: [["SHARED", 1, players.map((): [number, number] => [1, 1])]] },
     );
-    await rowsOf(domain, sql`delete from leaderboard_periods where project_id = ${projectId} returning 1`);
+    await domain.sql`delete from leaderboard_periods where project_id = ${projectId} returning 1`;
   });
 
   it("opens the current window, tells it once, closes it after its grace and tells the top", async () => {
@@ -101,20 +96,16 @@ describe("closing periods of leaderboards", () => {
       (await resultsOf(domain, periodId)).map(([, rank, id]) => [rank, id]),
       players.map((id, n) => [n + 1, id]),
     );
-    const [told] = await rowsOf(
-      domain,
-      sql<{ data: { participants: number; top: { rank: number; score: number; externalUserId: string }[] } }>`
-        select data from outbox where project_id = ${projectId} and type = 'leaderboard.period_closed'`,
-    );
+    const [told] = await domain.sql<{
+      data: { participants: number; top: { rank: number; score: number; externalUserId: string }[] };
+    }>`
+      select data from outbox where project_id = ${projectId} and type = 'leaderboard.period_closed'`;
     assert.equal(told!.data.participants, 3);
-    assert.deepEqual(
-      told!.data.top.map(({ rank, score, externalUserId }) => [rank, score, externalUserId]),
-      [
-        [1, 100, "p0"],
-        [2, 100, "p1"],
-        [3, 99, "p2"],
-      ],
-    );
+    assert.deepEqual(pluck(told!.data.top, "rank", "score", "externalUserId"), [
+      [1, 100, "p0"],
+      [2, 100, "p1"],
+      [3, 99, "p2"],
+    ]);
   });
 
   it("after a downtime only the current window opens, and those with scores close", async () => {
@@ -162,17 +153,11 @@ describe("closing periods of leaderboards", () => {
     await addList(domain, board, DAY);
     const came = (iso: string): string => idFor(Date.parse(iso), newId());
     const queue = (id: string) =>
-      rowsOf(
-        domain,
-        sql`insert into event_q (project_id, part, event_id) values (${projectId}, 0, ${id}) returning 1`,
-      );
+      domain.sql`insert into event_q (project_id, part, event_id) values (${projectId}, 0, ${id}) returning 1`;
     const due = (id: string, attempts: number) =>
-      rowsOf(
-        domain,
-        sql`insert into event_due (project_id, part, event_id, attempts, due_at)
-          values (${projectId}, 0, ${id}, ${attempts}, now() + interval '1 day') returning 1`,
-      );
-    const gone = (table: string) => rowsOf(domain, sql`delete from ${sql.table(table)} returning 1`);
+      domain.sql`insert into event_due (project_id, part, event_id, attempts, due_at)
+        values (${projectId}, 0, ${id}, ${attempts}, now() + interval '1 day') returning 1`;
+    const gone = (table: string) => domain.sql`delete from ${sql.table(table)} returning 1`;
     const statusAfterSweep = async () => {
       await boards.sweep();
       return (await periodsOf(domain, board))[0];
@@ -210,11 +195,11 @@ describe("closing periods of leaderboards", () => {
       "2026-01-10 CLOSED 3",
       "2026-01-11 OPEN 0",
     ]);
-    const left = await rowsOf(
-      domain,
-      sql<{ period_id: string; n: string }>`select period_id, count(*) as n from leaderboard_entries
-        where project_id = ${projectId} group by period_id`,
-    );
+    const left = await domain.sql<{
+      period_id: string;
+      n: string;
+    }>`select period_id, count(*) as n from leaderboard_entries
+      where project_id = ${projectId} group by period_id`;
     assert.deepEqual(left.map((row) => row.period_id).toSorted(), ids.slice(2).toSorted());
     assert.equal((await resultsOf(domain, ids[0]!)).length, 3);
 
@@ -225,11 +210,8 @@ describe("closing periods of leaderboards", () => {
       return found;
     };
     assert.deepEqual(await check(), []);
-    await rowsOf(
-      domain,
-      sql`update leaderboard_results set rank_score = rank_score + 1
-        where player_id = ${players[1]!} returning 1`,
-    );
+    await domain.sql`update leaderboard_results set rank_score = rank_score + 1
+      where player_id = ${players[1]!} returning 1`;
     const found = (await check()).map(({ invariant, playerId }) => [invariant, playerId]);
     assert.deepEqual(found, [
       ["I13", players[1]!],

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { DomainError } from "../../src/domain/kernel/errors.ts";
 import { readEntries, readEntry } from "../../src/domain/leaderboards/entries.ts";
 import { patchLeaderboard } from "../../src/domain/leaderboards/leaderboards.ts";
@@ -64,10 +63,8 @@ describe("leaderboard entries", () => {
 
   it("do not show banned players", async () => {
     await withScores({}, 3);
-    await domain.transact(({ db }) =>
-      sql`update players set status = 'BANNED' where project_id = ${projectId}
-        and external_user_id = 'user-0'`.execute(db),
-    );
+    await domain.sql`update players set status = 'BANNED' where project_id = ${projectId}
+      and external_user_id = 'user-0'`;
     assert.deepEqual(await names({}), ["2 user-1", "3 user-2"]);
     await assert.rejects(submit("user-0", 500), reason("PLAYER_INACTIVE"));
   });

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { DEFAULT_STRATEGY } from "../../src/domain/kernel/events/events.ts";
 import { mergePlayers } from "../../src/domain/player-lifecycle/alias.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
@@ -17,7 +16,7 @@ import {
   xpOfPlayers,
 } from "../support/leaderboards/board-periods.ts";
 import { makeCrashing } from "../support/domain/crashing.ts";
-import { rowsOf } from "../support/domain/domain.ts";
+
 import { madeOnce } from "../support/made.ts";
 
 describe("prizes of leaderboards", () => {
@@ -59,7 +58,7 @@ describe("prizes of leaderboards", () => {
     const players = await addPlayers(domain, projectId, 10);
     const board = await boards.addBoard(projectId, { prizes: PRIZES, ties: "SHARED" });
     const periodId = await addList(domain, board, { ...DAY, entries: scored(players) });
-    await rowsOf(domain, sql`update players set status = 'SUSPENDED' where id = ${players[4]!} returning 1`);
+    await domain.sql`update players set status = 'SUSPENDED' where id = ${players[4]!} returning 1`;
     boards.setNow(AFTER);
     await boards.sweep();
     // Ranks are 1 1 3 3 5 5 7 7 9 9: the half ends with the fifth place.
@@ -80,13 +79,10 @@ describe("prizes of leaderboards", () => {
     assert.equal(await boards.transact((work) => beginClosing(work, projectId)), 1);
     const list = { projectId, periodId };
     assert.deepEqual(await boards.transact((work) => stepClosing(work, list)), { step: "MORE" });
-    await rowsOf(
-      domain,
-      sql`with p as (update players set status = 'MERGED', merged_into = ${target} where id = ${source})
-        insert into player_merges (project_id, id, target_id, source_id, strategy, summary, source_snapshot,
-          created_by, created_at)
-        values (${projectId}, ${newId()}, ${target}, ${source}, '{}', '{}', '{}', 'test', now()) returning 1`,
-    );
+    await domain.sql`with p as (update players set status = 'MERGED', merged_into = ${target} where id = ${source})
+      insert into player_merges (project_id, id, target_id, source_id, strategy, summary, source_snapshot,
+        created_by, created_at)
+      values (${projectId}, ${newId()}, ${target}, ${source}, '{}', '{}', '{}', 'test', now()) returning 1`;
     await boards.sweep();
     const prize = { prize: 0, status: "GRANTED" };
     assert.deepEqual(await resultsOf(domain, periodId), [[0, 1, target, prize]]);
@@ -117,13 +113,11 @@ describe("prizes of leaderboards", () => {
     boards.setNow(AFTER);
     await boards.sweep();
     await boards.sweep();
-    const grants = await rowsOf(
-      domain,
-      sql<object>`select g.reward_key as r, g.status as s, g.idempotency_key as k, g.contents as c,
-          m.title as t
-        from reward_grants g join inbox_messages m on m.reward_grant_id = g.id
-        where g.project_id = ${projectId}`,
-    );
+    const grants =
+      await domain.sql<object>`select g.reward_key as r, g.status as s, g.idempotency_key as k, g.contents as c,
+        m.title as t
+      from reward_grants g join inbox_messages m on m.reward_grant_id = g.id
+      where g.project_id = ${projectId}`;
     const key = `lb:${periodId}:${players[0]!}`;
     assert.deepEqual(grants, [
       { r: "leaderboard:daily", s: "PENDING", k: key, c: { xp: 100 }, t: "Daily: place 1" },

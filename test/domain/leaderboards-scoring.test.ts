@@ -5,7 +5,7 @@ import type { Definition } from "../../src/domain/evaluation/boards/definition.t
 import type { Leaderboard } from "../../src/domain/progression/load-plan.ts";
 import { windowAt } from "../../src/domain/evaluation/boards/board.ts";
 import { identifyPlayer } from "../../src/domain/progression/players/players.ts";
-import { define, type Domain, memoryDomain, publish, rowsOf } from "../support/domain/domain.ts";
+import { define, type Domain, memoryDomain, publish } from "../support/domain/domain.ts";
 import { madeOnce } from "../support/made.ts";
 
 const CITIES: Readonly<Record<string, string | undefined>> = {
@@ -227,19 +227,16 @@ type Row = { name: string; score: number };
 /** The entries of a project as they are stored. */
 const storedEntries = async (domain: Domain, { projectId, round }: History): Promise<Map<string, number>> => {
   const keys = JSON.stringify(Object.keys(BOARDS));
-  const rows = await rowsOf(
-    domain,
-    sql<Row>`
-      select concat_ws(' ', b.key, coalesce(s.period_key, 'all-time'), coalesce(s.board, ''),
-        p.external_user_id) as name, -e.rank_score as score
-      from leaderboard_entries e
-      join players p on p.project_id = e.project_id and p.id = e.player_id
-      left join leaderboard_periods s on s.project_id = e.project_id and s.id = e.period_id
-      join leaderboards b on b.project_id = e.project_id
-        and (b.id = s.leaderboard_id or b.period_id = e.period_id)
-      where e.project_id = ${projectId} and p.external_user_id like ${`%-${round}`}
-        and b.key in (select json_array_elements_text(${keys}::json))`,
-  );
+  const rows = await domain.sql<Row>`
+    select concat_ws(' ', b.key, coalesce(s.period_key, 'all-time'), coalesce(s.board, ''),
+      p.external_user_id) as name, -e.rank_score as score
+    from leaderboard_entries e
+    join players p on p.project_id = e.project_id and p.id = e.player_id
+    left join leaderboard_periods s on s.project_id = e.project_id and s.id = e.period_id
+    join leaderboards b on b.project_id = e.project_id
+      and (b.id = s.leaderboard_id or b.period_id = e.period_id)
+    where e.project_id = ${projectId} and p.external_user_id like ${`%-${round}`}
+      and b.key in (select json_array_elements_text(${keys}::json))`;
   return new Map(rows.map(({ name, score }) => [name, score]));
 };
 
@@ -255,7 +252,7 @@ const wrongValues = async (domain: Domain, { projectId }: History): Promise<unkn
         -- A place is not taken away with what made it: it is left with nothing.
         and not (e.rank_score = 0 and ${sql.raw(value)} is null)`,
   );
-  return rowsOf(domain, sql`${sql.join(wrong, sql` union all `)}`);
+  return domain.sql`${sql.join(wrong, sql` union all `)}`;
 };
 
 const sorted = (entries: ReadonlyMap<string, number>) => [...entries].toSorted();
@@ -288,12 +285,10 @@ describe("scores over windows", () => {
           sorted(reckoned(history, batches.flat())),
         );
         assert.deepEqual(await wrongValues(domain, history), []);
-        const odd = await rowsOf(
-          domain,
-          sql`select period_key from leaderboard_periods where project_id = ${history.projectId}
-            and (status <> 'OPEN' or is_late <> coalesce(ends_at <= created_at, false)
-              or grants_prizes = is_late or close_at is distinct from ends_at + interval '60 s')`,
-        );
+        const odd =
+          await domain.sql`select period_key from leaderboard_periods where project_id = ${history.projectId}
+          and (status <> 'OPEN' or is_late <> coalesce(ends_at <= created_at, false)
+            or grants_prizes = is_late or close_at is distinct from ends_at + interval '60 s')`;
         assert.deepEqual(odd, []);
       }),
       { numRuns: 8 },
@@ -302,11 +297,8 @@ describe("scores over windows", () => {
     const history = await nextRound(domain, first);
     const at = Date.parse("2026-04-10T10:00:00Z");
     await play(history, [[{ user: "ada", at, points: 4 }]]);
-    await rowsOf(
-      domain,
-      sql`update leaderboard_periods set status = 'CLOSED' where project_id = ${history.projectId}
-        and period_key in ('2026-04-10', '2026-04') returning 1`,
-    );
+    await domain.sql`update leaderboard_periods set status = 'CLOSED' where project_id = ${history.projectId}
+      and period_key in ('2026-04-10', '2026-04') returning 1`;
     await play(history, [
       [
         { user: "ada", at: at + 1, points: 5 },

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { changeBalance, listBalances } from "../../src/domain/economy/currencies/holds.ts";
 import type { Leaderboard } from "../../src/domain/progression/load-plan.ts";
 import { recordScores } from "../../src/domain/leaderboards/record-scores.ts";
@@ -7,8 +6,9 @@ import { decideReview } from "../../src/domain/leaderboards/reviews.ts";
 import { getPlayer } from "../../src/domain/progression/players/players.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
 import { makeCrashing } from "../support/domain/crashing.ts";
-import { define, memoryDomain, publish, rowsOf } from "../support/domain/domain.ts";
+import { define, memoryDomain, publish } from "../support/domain/domain.ts";
 import { madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 /** More than a submission has. */
 const STATEMENTS_MAX = 20;
@@ -45,16 +45,12 @@ describe("a submitted score", () => {
     const balances = await domain.transact(async (work) =>
       listBalances(work, await getPlayer(work, projectId, playerId)),
     );
-    const [entry] = await rowsOf(
-      domain,
-      sql<{ score: number }>`select -e.rank_score as score from leaderboard_entries e
-        join leaderboard_periods s on s.project_id = e.project_id and s.id = e.period_id
-        where s.leaderboard_id = ${board.id} and e.player_id = ${playerId}`,
-    );
-    const held = await rowsOf(
-      domain,
-      sql`select 1 from score_reviews where player_id = ${playerId} and status = 'OPEN'`,
-    );
+    const [entry] = await domain.sql<{ score: number }>`
+      select -e.rank_score as score from leaderboard_entries e
+      join leaderboard_periods s on s.project_id = e.project_id and s.id = e.period_id
+      where s.leaderboard_id = ${board.id} and e.player_id = ${playerId}`;
+    const held =
+      await domain.sql`select 1 from score_reviews where player_id = ${playerId} and status = 'OPEN'`;
     return [balances[0]!.balance, entry && entry.score, held.length];
   };
 
@@ -115,14 +111,9 @@ describe("a submitted score", () => {
     await domain.process();
     assert.deepEqual(await standing(playerId), [15, 8, 1]);
     assert.deepEqual(await standing(poor), [0, undefined, 0]);
-    const metas = await rowsOf(
-      domain,
-      sql<{ meta: unknown }>`select meta::jsonb as meta from leaderboard_entries where player_id = ${playerId}
-        union all select meta::jsonb from score_reviews where player_id = ${playerId}`,
-    );
-    assert.deepEqual(
-      metas.map(({ meta }) => meta),
-      [{ note: "of 2" }, { note: "of 11" }],
-    );
+    const metas = await domain.sql<{ meta: unknown }>`
+      select meta::jsonb as meta from leaderboard_entries where player_id = ${playerId}
+      union all select meta::jsonb from score_reviews where player_id = ${playerId}`;
+    assert.deepEqual(pluck(metas, "meta"), [{ note: "of 2" }, { note: "of 11" }]);
   });
 });

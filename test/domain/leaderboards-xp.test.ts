@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { changeLives } from "../../src/domain/economy/lives/operations.ts";
 import { DEFAULT_STRATEGY } from "../../src/domain/kernel/events/events.ts";
 import { mergePlayers } from "../../src/domain/player-lifecycle/alias.ts";
@@ -7,6 +6,7 @@ import type { Leaderboard } from "../../src/domain/progression/load-plan.ts";
 import { createMemoryRanks } from "../../src/domain/leaderboards/rank-index.ts";
 import { entrySource } from "../../src/domain/leaderboards/leaderboards.ts";
 import { define, findingsOf, memoryDomain } from "../support/domain/domain.ts";
+import { pluck } from "../support/pluck.ts";
 
 const TOTAL = { key: "total", name: "Total", metric: { source: "XP" } };
 const WEEKLY = { ...TOTAL, key: "weekly", period: { kind: "WEEKLY" } };
@@ -58,27 +58,20 @@ describe("who is on an XP board", () => {
   it("is on one with periods whoever has gained some in the period", async () => {
     const board = await domain.addBoard(projectId, WEEKLY);
     await play();
-    const { rows } = await domain.transact(({ db }) =>
-      sql<{ user: string; score: number }>`
-        select p.external_user_id as user, -e.rank_score as score from leaderboard_entries e
-        join leaderboard_periods w on w.project_id = e.project_id and w.id = e.period_id
-        join players p on p.project_id = e.project_id and p.id = e.player_id
-        where w.leaderboard_id = ${board.id} order by 1`.execute(db),
-    );
-    assert.deepEqual(
-      rows.map(({ user, score }) => [user, score]),
-      [
-        ["ada", 30],
-        ["bob", 20],
-        ["cid", 25],
-      ],
-    );
+    const rows = await domain.sql<{ user: string; score: number }>`
+      select p.external_user_id as user, -e.rank_score as score from leaderboard_entries e
+      join leaderboard_periods w on w.project_id = e.project_id and w.id = e.period_id
+      join players p on p.project_id = e.project_id and p.id = e.player_id
+      where w.leaderboard_id = ${board.id} order by 1`;
+    assert.deepEqual(pluck(rows, "user", "score"), [
+      ["ada", 30],
+      ["bob", 20],
+      ["cid", 25],
+    ]);
   });
 
   it("counts what was gained, and neither lives nor what a merge brings along", async () => {
-    await domain.transact(({ db }) =>
-      sql`update projects set settings = '{"lives": {"enabled": true}}' where id = ${projectId}`.execute(db),
-    );
+    await domain.sql`update projects set settings = '{"lives": {"enabled": true}}' where id = ${projectId}`;
     const board = await domain.addBoard(projectId, WEEKLY);
     const [id, sourceId] = [
       await domain.addPlayer(projectId, "eve"),
@@ -95,27 +88,20 @@ describe("who is on an XP board", () => {
     }
     const merge = { projectId, targetId: id, sourceId, strategy: DEFAULT_STRATEGY, cause: {} };
     await domain.transact((work) => mergePlayers(work, merge));
-    const { rows } = await domain.transact(({ db }) =>
-      sql<{ score: number }>`
-        select -e.rank_score as score from leaderboard_entries e
-        join leaderboard_periods w on w.project_id = e.project_id and w.id = e.period_id
-        where w.leaderboard_id = ${board.id}`.execute(db),
-    );
-    assert.deepEqual(
-      rows.map(({ score }) => score),
-      [25],
-    );
+    const rows = await domain.sql<{ score: number }>`
+      select -e.rank_score as score from leaderboard_entries e
+      join leaderboard_periods w on w.project_id = e.project_id and w.id = e.period_id
+      where w.leaderboard_id = ${board.id}`;
+    assert.deepEqual(pluck(rows, "score"), [25]);
   });
 
   it("is whoever is in all, some or none of the board's segments", async () => {
     await play();
     for (const key of ["vip", "new"]) await define(domain, projectId, "segment", { key, name: key });
     const join = (name: string, key: string) =>
-      domain.transact(({ db }) =>
-        sql`insert into player_segments (project_id, player_id, segment_key, entered_at)
-          select project_id, id, ${key}, now() from players
-          where project_id = ${projectId} and external_user_id = ${name}`.execute(db),
-      );
+      domain.sql`insert into player_segments (project_id, player_id, segment_key, entered_at)
+        select project_id, id, ${key}, now() from players
+        where project_id = ${projectId} and external_user_id = ${name}`;
     await join("ada", "vip");
     await join("ada", "new");
     await join("bob", "vip");
@@ -132,9 +118,7 @@ describe("who is on an XP board", () => {
 
   it("is never a player who was merged into another", async () => {
     await play();
-    await domain.transact(({ db }) =>
-      sql`update players set status = 'MERGED' where external_user_id = 'bob'`.execute(db),
-    );
+    await domain.sql`update players set status = 'MERGED' where external_user_id = 'bob'`;
     const board = await domain.addBoard(projectId, TOTAL);
     assert.deepEqual(await scoresOn(board), { ada: 30, cid: 20 });
   });

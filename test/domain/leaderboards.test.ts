@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { DomainError } from "../../src/domain/kernel/errors.ts";
 import { DEFINITION_MAX_BYTES } from "../../src/domain/kernel/limits.ts";
 import { bytesOf } from "../../src/domain/kernel/hostile-json.ts";
@@ -14,6 +13,7 @@ import {
 } from "../../src/domain/leaderboards/leaderboards.ts";
 import { loadBoards } from "../../src/domain/progression/load-plan.ts";
 import { memoryDomain } from "../support/domain/domain.ts";
+import { pluck } from "../support/pluck.ts";
 
 const reason = (expected: string) => (error: unknown) =>
   error instanceof DomainError && error.reason === expected;
@@ -130,30 +130,19 @@ describe("leaderboards", () => {
         const period = { kind: "DAILY" };
         const more = { key: `late-${prizesForLate}`, backfill: true, period, prizesForLate };
         const { id } = await domain.addBoard(projectId, { ...goals(), ...more });
-        const { rows } = await domain.transact(({ db }) =>
-          sql<{ is_late: boolean; grants_prizes: boolean }>`
-            select is_late, grants_prizes from leaderboard_periods
-            where project_id = ${projectId} and leaderboard_id = ${id} order by starts_at limit 2`.execute(
-            db,
-          ),
-        );
-        assert.deepEqual(
-          rows.map((row) => [row.is_late, row.grants_prizes]),
-          [
-            [true, prizesForLate],
-            [false, true],
-          ],
-        );
+        const rows = await domain.sql<{ is_late: boolean; grants_prizes: boolean }>`
+          select is_late, grants_prizes from leaderboard_periods
+          where project_id = ${projectId} and leaderboard_id = ${id} order by starts_at limit 2`;
+        assert.deepEqual(pluck(rows, "is_late", "grants_prizes"), [
+          [true, prizesForLate],
+          [false, true],
+        ]);
       }
     });
 
     it("does not backfill events that failed or were rejected", async () => {
       const player = await domain.addPlayer(projectId, "ann");
-      await domain.transact(({ db }) =>
-        sql`update players set status = 'BANNED' where project_id = ${projectId} and id = ${player}`.execute(
-          db,
-        ),
-      );
+      await domain.sql`update players set status = 'BANNED' where project_id = ${projectId} and id = ${player}`;
       await domain.track(projectId, [{ user: "ann" }, { user: "bob" }]);
       await domain.process();
       const board = await domain.addBoard(projectId, { ...goals(), backfill: true });
@@ -230,10 +219,7 @@ describe("leaderboards", () => {
         });
       assert.deepEqual(await list(), ["xp"]);
       assert.deepEqual(await list("ARCHIVED"), ["scores"]);
-      assert.deepEqual(
-        (await domain.transact((work) => loadBoards(work, projectId))).map(({ key }) => key),
-        ["xp"],
-      );
+      assert.deepEqual(pluck(await domain.transact((work) => loadBoards(work, projectId)), "key"), ["xp"]);
     });
 
     it("stop the scores of a paused board; an XP board catches up when it resumes", async () => {

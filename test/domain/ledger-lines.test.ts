@@ -7,7 +7,7 @@ import { type Cause, CAUSE_KINDS } from "../../src/domain/kernel/events/events.t
 import { newId } from "../../src/domain/kernel/ids.ts";
 import { eraseLedger } from "../../src/domain/player-lifecycle/erase-rows.ts";
 import { effectArms, storedLine } from "../../src/domain/progression/save.ts";
-import { memoryDomain, processAll, publish, rowsOf } from "../support/domain/domain.ts";
+import { memoryDomain, processAll, publish } from "../support/domain/domain.ts";
 import { cases } from "../support/properties.ts";
 
 type Line = Pick<LedgerRow, "reason" | "cause" | "eventId" | "key">;
@@ -107,10 +107,7 @@ describe("lines of the ledger", () => {
     const at = new Date("2024-02-03T04:05:06Z");
     const [eventId] = await domain.track(projectId, [{ user: "ada", at }]);
     await processAll(domain);
-    const [player] = await rowsOf(
-      domain,
-      sql<{ id: string }>`select id from players where project_id = ${projectId}`,
-    );
+    const [player] = await domain.sql<{ id: string }>`select id from players where project_id = ${projectId}`;
     const ids = { eventId: eventId!, rootEventId: eventId!, ruleId };
     const cause = { kind: "RULE", ...ids, ruleKey: "goals", ruleVersion: 1, actionId: "a1" };
     return { projectId, playerId: player!.id, cause, at };

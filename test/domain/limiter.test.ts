@@ -3,6 +3,7 @@ import fc from "fast-check";
 import { type Bucket, RateLimited } from "../../src/domain/accounts/rate-limits/limiter.ts";
 import { createMemoryWindows } from "../../src/domain/accounts/rate-limits/memory-windows.ts";
 import { createLimiter } from "../../src/platform/limiter.ts";
+import { pluck } from "../support/pluck.ts";
 
 const bucket = (points: number, name = "test", seconds = 60): Bucket => ({ name, points, seconds });
 
@@ -45,15 +46,9 @@ describe("the limiter of one process", () => {
     const limiter = createLimiter();
     const [narrow, wide] = [bucket(1, "narrow"), bucket(10, "wide")];
     const both = [narrow, wide].map((of) => ({ bucket: of, key: "one" }));
-    assert.deepEqual(
-      (await limiter.consumeInTurn(both)).map(({ remaining }) => remaining),
-      [0, 9],
-    );
+    assert.deepEqual(pluck(await limiter.consumeInTurn(both), "remaining"), [0, 9]);
     const refused = await limiter.consumeInTurn(both);
-    assert.deepEqual(
-      refused.map(({ isAllowed }) => isAllowed),
-      [false],
-    );
+    assert.deepEqual(pluck(refused, "isAllowed"), [false]);
     assert.equal((await limiter.read(wide, "one")).used, 1);
     assert.deepEqual(await limiter.consumeInTurn([]), []);
   });

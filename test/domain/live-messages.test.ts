@@ -5,6 +5,7 @@ import { adjustCurrency } from "../../src/domain/evaluation/currencies/adjust.ts
 import { grantXp } from "../../src/domain/evaluation/xp/xp.ts";
 import { livePlayerMessage } from "../../src/rooms/messages.ts";
 import { aPass, aPlan } from "../support/rules/plan.ts";
+import { pluck } from "../support/pluck.ts";
 
 const cause = { kind: "API" } as const;
 const plan = aPlan({
@@ -119,15 +120,12 @@ describe("a line of the player stream, as clients hear it", () => {
     adjustCurrency(turn, { currencyKey: "coins", amount: 1, cause, key: "k", reason: "t" });
     emitCustom(turn, { ...custom, channels: ["rules"] });
     grantXp(turn, { amount: 1, cause, key: "x", reason: "t" });
-    assert.deepEqual(
-      effects.outbox.map(({ type, playerSeq }) => [type, playerSeq]),
-      [
-        ["custom.quiz.won", null],
-        ["custom.quiz.won", 1],
-        ["player.currency_granted", 2],
-        ["player.xp_granted", 3],
-      ],
-    );
+    assert.deepEqual(pluck(effects.outbox, "type", "playerSeq"), [
+      ["custom.quiz.won", null],
+      ["custom.quiz.won", 1],
+      ["player.currency_granted", 2],
+      ["player.xp_granted", 3],
+    ]);
     assert.equal(player.seq, 3);
   });
 });

@@ -1,6 +1,5 @@
 import fc from "fast-check";
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import {
   advanceLobby,
   connectMember,
@@ -184,11 +183,9 @@ describe("a lobby", () => {
 
   /** Results of all who have played the match that a lobby plays. */
   const endBody = async ({ ids }: Scene, { lobby }: Step): Promise<object> => {
-    const { rows } = await domain.transact(({ db }) =>
-      sql<{ id: string; players: string[] }>`
-        select m.id, m.players from lobby_matches m join lobbies l on l.match_id = m.id
-        where l.id = ${ids[lobby]} and m.ended_at is null`.execute(db),
-    );
+    const rows = await domain.sql<{ id: string; players: string[] }>`
+      select m.id, m.players from lobby_matches m join lobbies l on l.match_id = m.id
+      where l.id = ${ids[lobby]} and m.ended_at is null`;
     const { id, players } = rows[0] ?? { id: ids[lobby]!, players: [ids[lobby]!] };
     return { matchId: id, results: players.map((playerId) => ({ playerId, outcome: "WIN" })) };
   };
@@ -301,22 +298,20 @@ describe("a lobby", () => {
   };
 
   const assertAgrees = async ({ projectId, players, ids, models }: Scene): Promise<void> => {
-    const { rows } = await domain.transact(({ db }) =>
-      sql<{
-        id: string;
-        status: string;
-        reason: string | null;
-        host: string;
-        games: number;
-        members: object;
-      }>`
-        select l.id, l.status, l.close_reason as reason, l.host_player_id as host,
-          (select count(*)::int from lobby_matches g where g.lobby_id = l.id) as games,
-          coalesce((select json_agg(json_build_object('who', m.player_id, 'status', m.status,
-            'watches', m.role = 'SPECTATOR') order by m.joined_at, m.player_id)
-            from lobby_members m where m.lobby_id = l.id and m.is_active), '[]') as members
-        from lobbies l where l.project_id = ${projectId} order by l.id`.execute(db),
-    );
+    const rows = await domain.sql<{
+      id: string;
+      status: string;
+      reason: string | null;
+      host: string;
+      games: number;
+      members: object;
+    }>`
+      select l.id, l.status, l.close_reason as reason, l.host_player_id as host,
+        (select count(*)::int from lobby_matches g where g.lobby_id = l.id) as games,
+        coalesce((select json_agg(json_build_object('who', m.player_id, 'status', m.status,
+          'watches', m.role = 'SPECTATOR') order by m.joined_at, m.player_id)
+          from lobby_members m where m.lobby_id = l.id and m.is_active), '[]') as members
+      from lobbies l where l.project_id = ${projectId} order by l.id`;
     const idOf = (name: string | null) => players[NAMES.indexOf(name!)]!;
     const statusOf = ({ away, ready }: { away: boolean; ready: boolean }) =>
       away ? "DISCONNECTED" : ready ? "READY" : "JOINED";

@@ -1,12 +1,11 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { createStatsRecorder, type StatsRecorder } from "../../src/domain/evaluation/running/stats.ts";
 import { createTransact, NO_WAKE_UPS } from "../../src/domain/kernel/transact.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT, requeueDueEvents } from "../../src/domain/progression/queue.ts";
 import { getEvent } from "../../src/domain/tracking/events.ts";
-import { claimParts, memoryDomain, publish, rowsOf, userIn, xpOf } from "../support/domain/domain.ts";
+import { claimParts, memoryDomain, publish, userIn, xpOf } from "../support/domain/domain.ts";
 
 const PART = 3;
 /** How long an event may take here, in ms. */
@@ -97,6 +96,6 @@ describe("an event whose evaluation takes too long", () => {
       ({ events } = await claim(createStatsRecorder()));
     assert.equal(events, 2);
     assert.deepEqual(await xpOf(domain, projectId), { [user]: 2 });
-    assert.deepEqual(await rowsOf(domain, sql`select from event_claims`), []);
+    assert.deepEqual(await domain.sql`select from event_claims`, []);
   });
 });

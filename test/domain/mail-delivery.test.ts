@@ -10,6 +10,7 @@ import {
 import type { MailSent, RenderedMail } from "../../src/domain/accounts/email/mail.ts";
 import { createSecretBox } from "../../src/domain/kernel/secret-box.ts";
 import { anAddress, aToken, mailApp } from "../support/mail/mail-app.ts";
+import { pluck } from "../support/pluck.ts";
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
@@ -70,10 +71,7 @@ describe("the outbox of mails", () => {
     for (const token of tokens) assert.deepEqual(await tablesWith(token), []);
     for (let i = 0; i < 3; i++) await mail.sendNext();
     const logs = [await mail.logOf(waits), await mail.logOf(fails), await mail.logOf(sent)];
-    assert.deepEqual(
-      logs.map(({ status }) => status),
-      ["QUEUED", "FAILED", "SENT"],
-    );
+    assert.deepEqual(pluck(logs, "status"), ["QUEUED", "FAILED", "SENT"]);
     for (const token of tokens) {
       assert.deepEqual(await tablesWith(token), []);
       assert.ok(!mail.lines.some((line) => line.includes(token)));

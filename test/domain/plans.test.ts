@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { RuleDocument } from "../../src/domain/evaluation/language/document.ts";
 import { grantXp } from "../../src/domain/evaluation/xp/xp.ts";
 import { newId, partitionOf } from "../../src/domain/kernel/ids.ts";
@@ -9,7 +8,7 @@ import { type Processed, processPartitions } from "../../src/domain/progression/
 import { insertPlayers } from "../../src/domain/progression/load.ts";
 import { BROKEN_MS, createPlanCache, type PlanCache, readPlan } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
-import { memoryDomain, processAll, publish, rowsOf, userIn, xpOf } from "../support/domain/domain.ts";
+import { memoryDomain, processAll, publish, userIn, xpOf } from "../support/domain/domain.ts";
 import { addCopies } from "../support/rules/rules-api.ts";
 import { aPlan } from "../support/rules/plan.ts";
 
@@ -114,10 +113,8 @@ describe("a plan that is not compiled yet", () => {
     const [broken, sound] = [await aProject(1), await aProject(1)];
     const metric = { source: "EVENT", event: { eventTypes: ["goal"] }, aggregate: "count" };
     const { id } = await domain.addBoard(broken, { key: "goals", name: "Goals", metric, operator: "SUM" });
-    await domain.transact(({ db }) =>
-      sql`update leaderboards set definition = jsonb_set(definition, '{metric,event}', 'null')
-        where id = ${id}`.execute(db),
-    );
+    await domain.sql`update leaderboards set definition = jsonb_set(definition, '{metric,event}', 'null')
+      where id = ${id}`;
     plans = createPlanCache({ onPreparing: (one) => void prepared.push(one), nowMs: () => nowMs });
     for (const one of [broken, sound]) await track(one);
     await claim();
@@ -134,7 +131,7 @@ describe("a plan that is not compiled yet", () => {
       await claim()
     ).preparing;
     assert.deepEqual(prepared, [broken], "and tried again");
-    await rowsOf(domain, sql`delete from event_q`);
+    await domain.sql`delete from event_q`;
   });
 
   it("evaluates with the definitions that hold when it is used", async () => {

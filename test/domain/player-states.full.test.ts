@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { PLAYER_STATE_MAX_BYTES } from "../../src/domain/kernel/limits.ts";
 import { Metric, metricId } from "../../src/domain/evaluation/metrics/compile.ts";
@@ -7,7 +6,7 @@ import { changePlayers } from "../../src/domain/progression/change.ts";
 import { processPartitions } from "../../src/domain/progression/claim.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
-import { memoryDomain, processAll, publish, rowsOf, usersIn } from "../support/domain/domain.ts";
+import { memoryDomain, processAll, publish, usersIn } from "../support/domain/domain.ts";
 
 const PART = 5;
 const PLAYERS = 8;
@@ -32,29 +31,23 @@ describe("what is kept of a player", () => {
   ): Promise<string[]> => {
     const ids: string[] = [];
     for (const user of users) ids.push(await domain.addPlayer(projectId, user));
-    await rowsOf(
-      domain,
-      sql`
-        insert into player_states (project_id, player_id, doc, bytes)
-        select ${projectId}::uuid, i, jsonb_build_object('c', jsonb_build_object(${id}::text, case
-          when ${isNoted}::boolean then repeat(md5(i::text), ${bytes / 32}::int)
-          else (select string_agg(repeat(md5(random()::text), ${alike}::int), '')
-            from generate_series(1, ${bytes / 32 / alike}::int))
-        end)),
-          case when ${isNoted}::boolean then ${bytes}::int end
-        from unnest(${`{${ids.join(",")}}`}::uuid[]) as u(i)
-        on conflict (project_id, player_id) do update set doc = excluded.doc, bytes = excluded.bytes`,
-    );
+    await domain.sql`
+      insert into player_states (project_id, player_id, doc, bytes)
+      select ${projectId}::uuid, i, jsonb_build_object('c', jsonb_build_object(${id}::text, case
+        when ${isNoted}::boolean then repeat(md5(i::text), ${bytes / 32}::int)
+        else (select string_agg(repeat(md5(random()::text), ${alike}::int), '')
+          from generate_series(1, ${bytes / 32 / alike}::int))
+      end)),
+        case when ${isNoted}::boolean then ${bytes}::int end
+      from unnest(${`{${ids.join(",")}}`}::uuid[]) as u(i)
+      on conflict (project_id, player_id) do update set doc = excluded.doc, bytes = excluded.bytes`;
     return ids;
   };
   const docs = (projectId: string): Promise<{ counters: string[]; bytes: number; noted: number }[]> =>
-    rowsOf(
-      domain,
-      sql`
-        select array(select jsonb_object_keys(doc->'c')) as counters, octet_length(doc::text) as bytes,
-          bytes as noted
-        from player_states where project_id = ${projectId}`,
-    );
+    domain.sql`
+      select array(select jsonb_object_keys(doc->'c')) as counters, octet_length(doc::text) as bytes,
+        bytes as noted
+      from player_states where project_id = ${projectId}`;
   /** How many events each claim takes until none is left. */
   const claims = async (): Promise<number[]> => {
     const onError = (error: unknown): never => assert.fail(String(error));
@@ -111,11 +104,8 @@ describe("what is kept of a player", () => {
     const conditions = { all: [reading(big), reading(small)] };
     await publish(domain, projectId, { key: "reads", conditions });
     const uncounted = () =>
-      rowsOf(
-        domain,
-        sql<{ data: Json }>`
-          select data from outbox where project_id = ${projectId} and type = 'event.uncounted'`,
-      );
+      domain.sql<{ data: Json }>`
+        select data from outbox where project_id = ${projectId} and type = 'event.uncounted'`;
     const full = PLAYER_STATE_MAX_BYTES - 32;
     await withCounter(projectId, [user!], { id: "unread", bytes: full });
     await domain.track(projectId, [{ user: user!, type: "small" }]);

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { sql } from "kysely";
 import { questKind } from "../../src/domain/economy/quests/kind.ts";
 import { Quest } from "../../src/domain/evaluation/quests/quest.ts";
 import { createDraft, moveDraft, publishDraft } from "../../src/domain/economy/definitions/drafts.ts";
@@ -8,7 +7,7 @@ import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { JobSteps } from "../../src/domain/long-work/step-job.ts";
 import { JOB_KINDS } from "../../src/domain/registries/jobs/kinds.ts";
 import { orderQuestBackfill } from "../../src/domain/rules/insight/recount-players.ts";
-import { define, findingsOf, memoryDomain, processAll, rowsOf } from "../support/domain/domain.ts";
+import { define, findingsOf, memoryDomain, processAll } from "../support/domain/domain.ts";
 import { counting } from "../support/quests/quest-game.ts";
 import { takeBack } from "../support/reverts/histories.ts";
 import { cases } from "../support/properties.ts";
@@ -59,10 +58,10 @@ describe("backfills of quests", () => {
     while (await steps.step()) await between?.();
   };
   const resultOf = async (id: string): Promise<Json> => {
-    const [job] = await rowsOf(
-      domain,
-      sql<{ status: string; result: Json }>`select status, result from project_jobs where id = ${id}`,
-    );
+    const [job] = await domain.sql<{
+      status: string;
+      result: Json;
+    }>`select status, result from project_jobs where id = ${id}`;
     assert.equal(job!.status, "SUCCEEDED");
     return job!.result;
   };
@@ -75,13 +74,10 @@ describe("backfills of quests", () => {
     return ids;
   };
   const has = (user: string) =>
-    rowsOf(
-      domain,
-      sql<{ xp: number; state: string | null; percent: number | null }>`
-        select p.xp::int as xp, q.state, q.percent from players p
-        left join player_quests q on q.project_id = p.project_id and q.player_id = p.id
-        where p.project_id = ${projectId} and p.external_user_id = ${user}`,
-    );
+    domain.sql<{ xp: number; state: string | null; percent: number | null }>`
+      select p.xp::int as xp, q.state, q.percent from players p
+      left join player_quests q on q.project_id = p.project_id and q.player_id = p.id
+      where p.project_id = ${projectId} and p.external_user_id = ${user}`;
 
   it("give what the quest would have given, had it been there before the events, at any moment", () =>
     fc.assert(
@@ -104,14 +100,11 @@ describe("backfills of quests", () => {
         await send(after, late, sent.length);
         await finish();
         const of = (id: string) =>
-          rowsOf(
-            domain,
-            sql`select p.external_user_id, p.xp::int, q.state, q.percent, q.completions, s.doc->'c' as c
-              from players p
-              left join player_quests q on q.project_id = p.project_id and q.player_id = p.id
-              left join player_states s on s.project_id = p.project_id and s.player_id = p.id
-              where p.project_id = ${id} order by 1`,
-          );
+          domain.sql`select p.external_user_id, p.xp::int, q.state, q.percent, q.completions, s.doc->'c' as c
+            from players p
+            left join player_quests q on q.project_id = p.project_id and q.player_id = p.id
+            left join player_states s on s.project_id = p.project_id and s.player_id = p.id
+            where p.project_id = ${id} order by 1`;
         assert.deepEqual(await of(after), await of(before));
         assert.deepEqual(await findingsOf(domain, after), []);
       }),
@@ -156,11 +149,8 @@ describe("backfills of quests", () => {
     await order({ ...ASKED, key: "paused" });
     await domain.transact((work) => moveDraft(work, questKind, { projectId, ref: "paused", move: "pause" }));
     await finish();
-    const rows = await rowsOf(
-      domain,
-      sql`select quest_key as key, count(*)::int as n from player_quests
-        where project_id = ${projectId} group by 1`,
-    );
+    const rows = await domain.sql`select quest_key as key, count(*)::int as n from player_quests
+      where project_id = ${projectId} group by 1`;
     assert.deepEqual(rows, [{ key: "full", n: 2 }]);
   });
 
@@ -185,10 +175,8 @@ describe("backfills of quests", () => {
     await order(ASKED);
     await finish();
     await takeBack(domain, projectId, first!);
-    const [state] = await rowsOf(
-      domain,
-      sql<{ c: Json }>`select s.doc->'c' as c from player_states s where s.project_id = ${projectId}`,
-    );
+    const [state] = await domain.sql<{ c: Json }>`
+      select s.doc->'c' as c from player_states s where s.project_id = ${projectId}`;
     assert.deepEqual(Object.values(state!.c).toSorted(), [1, 2]);
   });
 });

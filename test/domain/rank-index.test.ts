@@ -17,6 +17,7 @@ import {
 } from "../../src/domain/leaderboards/rank-index.ts";
 import { checkMoved } from "../support/leaderboards/ranks.ts";
 import { cases } from "../support/properties.ts";
+import { pluck } from "../support/pluck.ts";
 
 /** What every entry ought to be, by sorting and counting. */
 const naive = (changes: readonly EntryChange[], ties: Ties): Standing[] => {
@@ -205,13 +206,10 @@ describe("ranks in memory", () => {
       ["b", 7, 0, 1],
     ]);
     open();
-    assert.deepEqual(
-      (await page).standings.map(({ playerId, rankScore }) => [playerId, rankScore]),
-      [
-        ["b", 7],
-        ["a", 9],
-      ],
-    );
+    assert.deepEqual(pluck((await page).standings, "playerId", "rankScore"), [
+      ["b", 7],
+      ["a", 9],
+    ]);
   });
 
   it("serves reads during a rebuild and applies to both", async () => {

@@ -41,12 +41,10 @@ describe("rank notices", () => {
     const seen = new Set<string>();
     /** Events of a type that came since the last look. */
     const news = async <T>(type: string): Promise<T[]> => {
-      const found = await domain.transact(({ db }) =>
-        sql<{ id: string; data: T }>`
-          select id, data from outbox where project_id = ${projectId} and type = ${type}
-            and data->>'leaderboardId' = ${board.id} order by id`.execute(db),
-      );
-      const fresh = found.rows.filter(({ id }) => !seen.has(id));
+      const found = await domain.sql<{ id: string; data: T }>`
+        select id, data from outbox where project_id = ${projectId} and type = ${type}
+          and data->>'leaderboardId' = ${board.id} order by id`;
+      const fresh = found.filter(({ id }) => !seen.has(id));
       for (const { id } of fresh) seen.add(id);
       return fresh.map(({ data }) => data);
     };

@@ -64,11 +64,9 @@ describe("reconciliation", () => {
   });
 
   it("tells after each page how many of how many players it has checked", async () => {
-    await domain.transact(({ db }) =>
-      sql`insert into players (project_id, id, external_user_id, created_at, updated_at)
-        select ${projectId}::uuid, gen_random_uuid(), 'u' || i, now(), now()
-        from generate_series(1, 400) as i`.execute(db),
-    );
+    await domain.sql`insert into players (project_id, id, external_user_id, created_at, updated_at)
+      select ${projectId}::uuid, gen_random_uuid(), 'u' || i, now(), now()
+      from generate_series(1, 400) as i`;
     const told: unknown[] = [];
     await reconcile(domain.transact, {
       projectId,

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import type { App } from "../../src/app.ts";
 import { readFeed } from "../../src/domain/delivery/webhooks/feed.ts";
 import type { RankStore } from "../../src/domain/evaluation/boards/ranks.ts";
@@ -58,9 +57,7 @@ describe("backlogs of the relay", () => {
   const wake = ({ projectId }: HookSite): void =>
     hooks.app.queue.wake("relay-outbox", String(ranksPart(projectId)));
   const isRelayed = async ({ projectId }: HookSite): Promise<boolean> => {
-    const { rows } = await hooks.app.transact(({ db }) =>
-      sql`select from outbox_q where project_id = ${projectId}::uuid limit 1`.execute(db),
-    );
+    const rows = await hooks.sql`select from outbox_q where project_id = ${projectId}::uuid limit 1`;
     return rows.length === 0;
   };
   const appliedOf = (site: HookSite) =>
@@ -119,10 +116,8 @@ describe("backlogs of the relay", () => {
     await start(appWith());
     for (let n = 200; n < 300; n += 5) await lines(n, 5);
     await eventually(() => isRelayed(site), NO_ONE);
-    const { rows } = await hooks.app.transact(({ db }) =>
-      sql<{ body: string }>`
-        select body from webhook_events where project_id = ${site.projectId} order by seq`.execute(db),
-    );
+    const rows = await hooks.sql<{ body: string }>`
+      select body from webhook_events where project_id = ${site.projectId} order by seq`;
     const told = rows.map(({ body }) => (JSON.parse(body) as { data: { n: number } }).data.n);
     assert.deepEqual(
       told,

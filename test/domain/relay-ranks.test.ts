@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { relayPartitions } from "../../src/domain/delivery/outbox/relay.ts";
 import { ranksPart, stampIdsBy } from "../../src/domain/kernel/ids.ts";
 import { readEntries } from "../../src/domain/leaderboards/entries.ts";
@@ -15,12 +14,11 @@ describe("changes of boards that wait for the rank index", () => {
     await database.close();
   });
 
-  const waitingParts = (projectId: string): Promise<number[]> =>
-    domain.transact(async ({ db }) => {
-      const { rows } = await sql<{ part: number }>`
-        select distinct part from outbox_q where project_id = ${projectId}::uuid`.execute(db);
-      return rows.map(({ part }) => part);
-    });
+  const waitingParts = async (projectId: string): Promise<number[]> => {
+    const rows = await domain.sql<{ part: number }>`
+      select distinct part from outbox_q where project_id = ${projectId}::uuid`;
+    return rows.map(({ part }) => part);
+  };
 
   it("send no notices for a window that was over when its first score came", async () => {
     const projectId = await domain.addProject();
@@ -30,9 +28,7 @@ describe("changes of boards that wait for the rank index", () => {
       await domain.track(projectId, [{ user: "ada", at }]);
       await domain.process();
       await domain.relay();
-      const { rows } = await domain.transact(({ db }) =>
-        sql`select from leaderboard_notices where project_id = ${projectId}::uuid`.execute(db),
-      );
+      const rows = await domain.sql`select from leaderboard_notices where project_id = ${projectId}::uuid`;
       return rows.length;
     };
     assert.equal(await noticesAfter(new Date("2024-01-10T12:00:00Z")), 0);

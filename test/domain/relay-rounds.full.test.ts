@@ -30,9 +30,7 @@ describe("rounds of the relay", () => {
     schedule = new RelaySchedule(() => nowMs);
   });
   afterEach(async () => {
-    await hooks.app.transact(({ db }) =>
-      sql`alter table webhook_events drop constraint if exists no_poison`.execute(db),
-    );
+    await hooks.sql`alter table webhook_events drop constraint if exists no_poison`;
     while ((await relayPartitions(hooks.app, ALL_PARTS)).again.length > 0);
   });
 
@@ -53,17 +51,13 @@ describe("rounds of the relay", () => {
     relayPartitions({ ...hooks.app, schedule }, [linesPart(playerId)]);
   /** Numbers of the events in a project's feed. */
   const told = async ({ projectId }: HookSite): Promise<number[]> => {
-    const { rows } = await hooks.app.transact(({ db }) =>
-      sql<{ body: string }>`
-        select body from webhook_events where project_id = ${projectId} order by seq`.execute(db),
-    );
+    const rows = await hooks.sql<{ body: string }>`
+      select body from webhook_events where project_id = ${projectId} order by seq`;
     return rows.map(({ body }) => (JSON.parse(body) as { data: { n: number } }).data.n);
   };
   const refusePoison = (): Promise<unknown> =>
-    hooks.app.transact(({ db }) =>
-      sql`alter table webhook_events add constraint no_poison
-        check (body not like ${sql.lit(`%${POISON}%`)}) not valid`.execute(db),
-    );
+    hooks.sql`alter table webhook_events add constraint no_poison
+      check (body not like ${sql.lit(`%${POISON}%`)}) not valid`;
 
   it("have so many bytes at most, take commits in part, and tell each row once and in order", async () => {
     const site = await aReader();
@@ -108,9 +102,7 @@ describe("rounds of the relay", () => {
     await commit(good, [2]);
     for (let i = 0; i < 2; i++) await tryOnce();
     assert.deepEqual(await told(good), [1, 2]);
-    await hooks.app.transact(({ db }) =>
-      sql`alter table webhook_events drop constraint no_poison`.execute(db),
-    );
+    await hooks.sql`alter table webhook_events drop constraint no_poison`;
     nowMs += 3_600_000;
     for (let i = 0; i < ROUNDS_MAX && (await told(bad)).length < 48; i++) await tryOnce();
     assert.deepEqual(await told(bad), range(0, 48));

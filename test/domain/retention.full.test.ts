@@ -35,13 +35,12 @@ describe("retention", () => {
       await sql`update tenants set plan = ${plan} from projects p
         where p.tenant_id = tenants.id and p.id = ${projectId}::uuid`.execute(db);
     });
-  const seqsOf = (projectId: string): Promise<number[]> =>
-    domain.transact(async ({ db }) => {
-      const { rows } = await sql<{ seq: number }>`
-        select player_seq as seq from outbox
-        where project_id = ${projectId}::uuid and player_seq is not null order by 1`.execute(db);
-      return rows.map(({ seq }) => seq);
-    });
+  const seqsOf = async (projectId: string): Promise<number[]> => {
+    const rows = await domain.sql<{ seq: number }>`
+      select player_seq as seq from outbox
+      where project_id = ${projectId}::uuid and player_seq is not null order by 1`;
+    return rows.map(({ seq }) => seq);
+  };
   /** Adds the next line of a player at the time of the test: ids of the process follow its own clock. */
   const addLine = (projectId: string, playerId: string): Promise<unknown> =>
     domain.transact(({ db, now }) =>
@@ -59,12 +58,11 @@ describe("retention", () => {
         values (${projectId}::uuid, ${ruleId}::uuid, ${idFor(nowMs, newId())}::uuid, 1, ${newId()}::uuid,
           ${newId()}::uuid, 0, 'LIVE', ${now.toISOString()}::timestamptz)`.execute(db),
     );
-  const executionsOf = (projectId: string): Promise<number> =>
-    domain.transact(async ({ db }) => {
-      const { rows } = await sql`
-        select from rule_executions where project_id = ${projectId}::uuid`.execute(db);
-      return rows.length;
-    });
+  const executionsOf = async (projectId: string): Promise<number> => {
+    const rows = await domain.sql`
+      select from rule_executions where project_id = ${projectId}::uuid`;
+    return rows.length;
+  };
   const findings = (projectId: string) => findingsOf(domain, projectId);
 
   it("drops weeks of streams after 30 days and of executions after 90, and keeps later ones", async () => {
@@ -156,13 +154,12 @@ describe("retention", () => {
           ${at}
         from generate_series(1, ${count}::int) as n`.execute(db);
     });
-  const countOf = (table: string, projectIds: readonly string[]): Promise<number> =>
-    domain.transact(async ({ db }) => {
-      const { rows } = await sql<{ n: number }>`
-        select count(*) as n from ${sql.table(table)}
-        where project_id = any(${`{${projectIds.join(",")}}`}::uuid[])`.execute(db);
-      return rows[0]!.n;
-    });
+  const countOf = async (table: string, projectIds: readonly string[]): Promise<number> => {
+    const rows = await domain.sql<{ n: number }>`
+      select count(*) as n from ${sql.table(table)}
+      where project_id = any(${`{${projectIds.join(",")}}`}::uuid[])`;
+    return rows[0]!.n;
+  };
 
   it("deletes what nobody keeps of weeks that began while no worker ran, and nothing else", async () => {
     const ids = [await domain.addProject(), await domain.addProject(), await domain.addProject()];
@@ -172,10 +169,8 @@ describe("retention", () => {
       await addMany(projectId, 700);
       await addMany(projectId, 5, 95);
     }
-    await domain.transact(({ db }) =>
-      sql`insert into outbox_q (project_id, part, outbox_ids)
-        values (${waiting}::uuid, 0, array[${idFor(nowMs, "line")}]::uuid[])`.execute(db),
-    );
+    await domain.sql`insert into outbox_q (project_id, part, outbox_ids)
+      values (${waiting}::uuid, 0, array[${idFor(nowMs, "line")}]::uuid[])`;
     const counts = async () =>
       Promise.all(["outbox_default", "rule_executions_default"].map((table) => countOf(table, ids)));
     assert.deepEqual(await counts(), [2_115, 2_115]);
@@ -184,7 +179,7 @@ describe("retention", () => {
     nowMs += 95 * DAY_MS;
     await run();
     assert.deepEqual(await counts(), [715, 15], "lines that wait for the relay are left");
-    await domain.transact(({ db }) => sql`delete from outbox_q`.execute(db));
+    await domain.sql`delete from outbox_q`;
     await run();
     assert.deepEqual(await counts(), [15, 15]);
   });
@@ -208,7 +203,7 @@ describe("retention", () => {
     const playerId = await domain.addPlayer(projectId, "ada");
     await pass(21);
     await addLine(projectId, playerId);
-    await domain.transact(({ db }) => sql`update players set seq = seq - 1`.execute(db));
+    await domain.sql`update players set seq = seq - 1`;
     await assert.rejects(addLine(projectId, playerId), /unique constraint "outbox_\d{8}_player_key"/);
   });
 });

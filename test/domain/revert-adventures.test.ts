@@ -4,7 +4,7 @@ import { sql } from "kysely";
 import { claimPlayerTier, givePlayerPremium } from "../../src/domain/economy/adventures/change-adventures.ts";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { checkAdventures } from "../../src/domain/registries/reconcile/player-checks.ts";
-import { define, findingsOf, memoryDomain, publish, rowsOf } from "../support/domain/domain.ts";
+import { define, findingsOf, memoryDomain, publish } from "../support/domain/domain.ts";
 import {
   ADVENTURES,
   aHistoryProject,
@@ -53,21 +53,15 @@ describe("adventures of which events were reverted", () => {
   });
 
   const has = async (user: string) => {
-    const [player] = await rowsOf(
-      domain,
-      sql<{ id: string; xp: string; stars: string }>`
-        select p.id, p.xp, coalesce(b.balance, 0) as stars from players p
-        left join player_balances b on b.project_id = p.project_id and b.player_id = p.id
-          and b.currency_key = 'stars'
-        where p.project_id = ${projectId} and p.external_user_id = ${user}`,
-    );
+    const [player] = await domain.sql<{ id: string; xp: string; stars: string }>`
+      select p.id, p.xp, coalesce(b.balance, 0) as stars from players p
+      left join player_balances b on b.project_id = p.project_id and b.player_id = p.id
+        and b.currency_key = 'stars'
+      where p.project_id = ${projectId} and p.external_user_id = ${user}`;
     if (!player) return { xp: 0, stars: 0, rows: [] };
-    const rows = await rowsOf(
-      domain,
-      sql<Row>`
-        select adventure_key as key, state, points, completed_at as completed, doc from player_adventures
-        where project_id = ${projectId} and player_id = ${player.id} and state <> 'WAITING' order by 1`,
-    );
+    const rows = await domain.sql<Row>`
+      select adventure_key as key, state, points, completed_at as completed, doc from player_adventures
+      where project_id = ${projectId} and player_id = ${player.id} and state <> 'WAITING' order by 1`;
     return {
       xp: Number(player.xp),
       stars: Number(player.stars),
@@ -178,11 +172,9 @@ describe("adventures of which events were reverted", () => {
     assert.equal((await has("alone")).rows.length, 1);
     await takeBack(domain, projectId, only!);
     assert.deepEqual((await has("alone")).rows, []);
-    const [player] = await rowsOf(
-      domain,
-      sql<{ doc: Json }>`select o.data as doc from outbox o where o.project_id = ${projectId}
-        and o.type = 'adventure.updated' order by o.id desc limit 1`,
-    );
+    const [player] = await domain.sql<{ doc: Json }>`
+      select o.data as doc from outbox o where o.project_id = ${projectId}
+      and o.type = 'adventure.updated' order by o.id desc limit 1`;
     const shown = player!.doc["adventure"] as Json;
     assert.deepEqual([shown["state"], shown["id"], shown["points"]], ["AVAILABLE", null, 0]);
   });

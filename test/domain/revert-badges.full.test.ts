@@ -1,13 +1,12 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { sql } from "kysely";
 import {
   awardByHand,
   listPlayerBadges,
   type PlayerBadge,
 } from "../../src/domain/economy/badges/player-badges.ts";
 import { revertEvents } from "../../src/domain/revert/revert-events.ts";
-import { define, findingsOf, memoryDomain, publish, rowsOf } from "../support/domain/domain.ts";
+import { define, findingsOf, memoryDomain, publish } from "../support/domain/domain.ts";
 import { aHistoryProject, HOW, play, takeBack } from "../support/reverts/histories.ts";
 import { cases } from "../support/properties.ts";
 
@@ -34,18 +33,15 @@ describe("a badge that rules award, when events are reverted together", () => {
     return ids as [string, string];
   };
   const has = async (user: string) => {
-    const [row] = await rowsOf(
-      domain,
-      sql<{ tier: number; gems: number; times: number; awards: number }>`
-        select b.tier, b.times_awarded as times, coalesce(g.balance, 0) as gems,
-          (select count(*) from badge_awards a where a.project_id = p.project_id and a.player_id = p.id
-            and a.action = 'AWARDED') as awards
-        from players p
-        join player_badges b on b.project_id = p.project_id and b.player_id = p.id and b.badge_key = 'hero'
-        left join player_balances g on g.project_id = p.project_id and g.player_id = p.id
-          and g.currency_key = 'gems'
-        where p.project_id = ${projectId} and p.external_user_id = ${user}`,
-    );
+    const [row] = await domain.sql<{ tier: number; gems: number; times: number; awards: number }>`
+      select b.tier, b.times_awarded as times, coalesce(g.balance, 0) as gems,
+        (select count(*) from badge_awards a where a.project_id = p.project_id and a.player_id = p.id
+          and a.action = 'AWARDED') as awards
+      from players p
+      join player_badges b on b.project_id = p.project_id and b.player_id = p.id and b.badge_key = 'hero'
+      left join player_balances g on g.project_id = p.project_id and g.player_id = p.id
+        and g.currency_key = 'gems'
+      where p.project_id = ${projectId} and p.external_user_id = ${user}`;
     return { tier: row!.tier, gems: row!.gems, times: row!.times, awards: row!.awards };
   };
   const together = async (eventIds: readonly string[]) => {
@@ -97,15 +93,12 @@ describe("a badge that rules award, when events are reverted together", () => {
         actions: [{ type: "update_badge", badgeKey: "medal", operation: "AWARD", tier }],
       });
     const medalOf = async (user: string) => {
-      const [row] = await rowsOf(
-        domain,
-        sql<{ tier: number; times: number; gems: number }>`
-          select b.tier, b.times_awarded as times, coalesce(g.balance, 0) as gems
-          from players p join player_badges b on b.project_id = p.project_id and b.player_id = p.id
-          left join player_balances g on g.project_id = p.project_id and g.player_id = p.id
-            and g.currency_key = 'gems'
-          where p.project_id = ${projectId} and p.external_user_id = ${user} and b.badge_key = 'medal'`,
-      );
+      const [row] = await domain.sql<{ tier: number; times: number; gems: number }>`
+        select b.tier, b.times_awarded as times, coalesce(g.balance, 0) as gems
+        from players p join player_badges b on b.project_id = p.project_id and b.player_id = p.id
+        left join player_balances g on g.project_id = p.project_id and g.player_id = p.id
+          and g.currency_key = 'gems'
+        where p.project_id = ${projectId} and p.external_user_id = ${user} and b.badge_key = 'medal'`;
       return { tier: row?.tier ?? 0, times: row?.times ?? 0, gems: row?.gems ?? 0 };
     };
     let runs = 0;
@@ -171,12 +164,8 @@ describe("a badge that rules award, when events are reverted together", () => {
     await define(domain, projectId, "badge", { key: "wins", name: "Wins", progressMetric, tiers });
     const event = { type: "counted", at: new Date(), properties: {} };
     const [first] = await play(domain, projectId, { user: "by hand", events: [event] });
-    const [player] = await rowsOf(
-      domain,
-      sql<{
-        id: string;
-      }>`select id from players where project_id = ${projectId} and external_user_id = 'by hand'`,
-    );
+    const [player] = await domain.sql<{ id: string }>`
+      select id from players where project_id = ${projectId} and external_user_id = 'by hand'`;
     const ref = { projectId, id: player!.id };
     const award = { badge: "wins", tier: 2, cause: { kind: "API" as const, actor: "us" } };
     await domain.transact((work) => awardByHand(work, ref, award));

@@ -1,12 +1,11 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { sql } from "kysely";
 import { awardByHand } from "../../src/domain/economy/badges/player-badges.ts";
 import { getPlayer } from "../../src/domain/progression/players/players.ts";
 import { recordScores } from "../../src/domain/leaderboards/record-scores.ts";
 import { DEFAULT_STRATEGY } from "../../src/domain/kernel/events/events.ts";
 import { mergePlayers } from "../../src/domain/player-lifecycle/alias.ts";
-import { findingsOf, memoryDomain, rowsOf } from "../support/domain/domain.ts";
+import { findingsOf, memoryDomain } from "../support/domain/domain.ts";
 import {
   aHistoryProject,
   assertAsIfNever,
@@ -60,11 +59,8 @@ describe("what is left of a history of which events were reverted", () => {
   });
 
   it("has no place on boards on which nothing else has scored, in the ranks neither", async () => {
-    const boards = await rowsOf(
-      domain,
-      sql<{ key: string; period_id: string }>`
-        select key, period_id from leaderboards where project_id = ${projectId}`,
-    );
+    const boards = await domain.sql<{ key: string; period_id: string }>`
+      select key, period_id from leaderboards where project_id = ${projectId}`;
     const placeOn = async (user: string, key: string) => {
       const playerId = await domain.addPlayer(projectId, user);
       const { period_id: periodId } = boards.find((board) => board.key === key)!;
@@ -117,10 +113,7 @@ describe("what is left of a history of which events were reverted", () => {
 
     it("names the score in left where it was not recorded", async () => {
       const [only] = await play(domain, projectId, { user: "before", events: wins([4]) });
-      await rowsOf(
-        domain,
-        sql`update rule_executions set effects = null where project_id = ${projectId} and event_id = ${only}`,
-      );
+      await domain.sql`update rule_executions set effects = null where project_id = ${projectId} and event_id = ${only}`;
       const { left } = await takeBack(domain, projectId, only!);
       const names = ["best", "last", "less", "sum"];
       assert.deepEqual(
@@ -147,10 +140,7 @@ describe("what is left of a history of which events were reverted", () => {
 
     it("does not take the next one for known where an execution is gone", async () => {
       const [first, last] = await play(domain, projectId, { user: "pruned", events: wins([3, 9]) });
-      await rowsOf(
-        domain,
-        sql`delete from rule_executions where project_id = ${projectId} and event_id = ${first}`,
-      );
+      await domain.sql`delete from rule_executions where project_id = ${projectId} and event_id = ${first}`;
       assert.deepEqual((await takeBack(domain, projectId, last!)).left, kept);
       assert.deepEqual((await scoresOf("pruned"))["custom-sum"], -3);
     });
@@ -163,12 +153,9 @@ describe("what is left of a history of which events were reverted", () => {
     const user = "broken";
     await play(domain, projectId, { user, events: wins([1, 25, -20]) });
     const setTier = (badge: string, tier: number) =>
-      rowsOf(
-        domain,
-        sql`
-          update player_badges set tier = ${tier} where badge_key = ${badge} and player_id = (
-            select id from players where project_id = ${projectId} and external_user_id = ${user})`,
-      );
+      domain.sql`
+        update player_badges set tier = ${tier} where badge_key = ${badge} and player_id = (
+          select id from players where project_id = ${projectId} and external_user_id = ${user})`;
     for (const [badge, wrong, right] of [
       ["count", 2, 1],
       ["count", 0, 1],

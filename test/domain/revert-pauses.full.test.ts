@@ -11,7 +11,7 @@ import {
   importDefinitions,
 } from "../../src/domain/registries/configuration/import-definitions.ts";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
-import { define, findingsOf, memoryDomain, processAll, rowsOf } from "../support/domain/domain.ts";
+import { define, findingsOf, memoryDomain, processAll } from "../support/domain/domain.ts";
 import {
   ADVENTURES,
   aHistoryProject,
@@ -64,12 +64,9 @@ describe("reverts of events of pauses", () => {
   /** What a player has, besides times at which something is due. */
   const has = async (projectId: string, user: string) => {
     const of = (table: string, columns: string) =>
-      rowsOf(
-        domain,
-        sql<Json>`select ${sql.raw(columns)} from ${sql.table(table)} g
-          join players p on p.project_id = g.project_id and p.id = g.player_id
-          where p.project_id = ${projectId} and p.external_user_id = ${user} order by 1, 2`,
-      );
+      domain.sql<Json>`select ${sql.raw(columns)} from ${sql.table(table)} g
+        join players p on p.project_id = g.project_id and p.id = g.player_id
+        where p.project_id = ${projectId} and p.external_user_id = ${user} order by 1, 2`;
     const quests = await of(
       "player_quests",
       `quest_key as key, cycle_key as cycle, percent, completed_at as completed,
@@ -80,14 +77,11 @@ describe("reverts of events of pauses", () => {
       `adventure_key as key, state, points::float8 as points, completed_at as completed,
         doc->'items' as items, doc->'tiers' as tiers, doc->'unlocked' as unlocked`,
     );
-    const [player] = await rowsOf(
-      domain,
-      sql<{ xp: number; stars: number }>`
-        select p.xp::float8 as xp, coalesce(b.balance, 0)::float8 as stars from players p
-        left join player_balances b on b.project_id = p.project_id and b.player_id = p.id
-          and b.currency_key = 'stars'
-        where p.project_id = ${projectId} and p.external_user_id = ${user}`,
-    );
+    const [player] = await domain.sql<{ xp: number; stars: number }>`
+      select p.xp::float8 as xp, coalesce(b.balance, 0)::float8 as stars from players p
+      left join player_balances b on b.project_id = p.project_id and b.player_id = p.id
+        and b.currency_key = 'stars'
+      where p.project_id = ${projectId} and p.external_user_id = ${user}`;
     return {
       ...(player ?? { xp: 0, stars: 0 }),
       quests: quests.filter(({ state, key }) => state !== "RESET" && key !== "rich"),

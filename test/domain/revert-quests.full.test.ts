@@ -4,7 +4,7 @@ import { sql } from "kysely";
 import { advancePlayerQuest, claimPlayerQuest } from "../../src/domain/economy/quests/player-quests.ts";
 import { checkQuests } from "../../src/domain/registries/reconcile/quest-checks.ts";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
-import { define, findingsOf, memoryDomain, rowsOf } from "../support/domain/domain.ts";
+import { define, findingsOf, memoryDomain } from "../support/domain/domain.ts";
 import {
   AFTER,
   aHistoryProject,
@@ -53,25 +53,19 @@ describe("quests of which events were reverted", () => {
   });
 
   const has = async (user: string) => {
-    const [player] = await rowsOf(
-      domain,
-      sql<{ id: string; xp: string; stars: string; counts: Json }>`
-        select p.id, p.xp, coalesce(b.balance, 0) as stars, s.doc->'q' as counts from players p
-        left join player_states s on s.project_id = p.project_id and s.player_id = p.id
-        left join player_balances b on b.project_id = p.project_id and b.player_id = p.id
-          and b.currency_key = 'stars'
-        where p.project_id = ${projectId} and p.external_user_id = ${user}`,
-    );
+    const [player] = await domain.sql<{ id: string; xp: string; stars: string; counts: Json }>`
+      select p.id, p.xp, coalesce(b.balance, 0) as stars, s.doc->'q' as counts from players p
+      left join player_states s on s.project_id = p.project_id and s.player_id = p.id
+      left join player_balances b on b.project_id = p.project_id and b.player_id = p.id
+        and b.currency_key = 'stars'
+      where p.project_id = ${projectId} and p.external_user_id = ${user}`;
     if (!player) return { xp: 0, stars: 0, rows: [], completions: [] };
-    const rows = await rowsOf(
-      domain,
-      sql<Row>`
-        select quest_key as quest, cycle_key as cycle, percent, started_at as started,
-          completed_at as completed,
-          case when state = 'IN_PROGRESS' and expires_at <= now() then 'EXPIRED' else state end as state,
-          completions, is_latest as latest, doc->'steps' as steps
-        from player_quests where project_id = ${projectId} and player_id = ${player.id} order by 1, 2`,
-    );
+    const rows = await domain.sql<Row>`
+      select quest_key as quest, cycle_key as cycle, percent, started_at as started,
+        completed_at as completed,
+        case when state = 'IN_PROGRESS' and expires_at <= now() then 'EXPIRED' else state end as state,
+        completions, is_latest as latest, doc->'steps' as steps
+      from player_quests where project_id = ${projectId} and player_id = ${player.id} order by 1, 2`;
     return {
       xp: Number(player.xp),
       stars: Number(player.stars),

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { sql } from "kysely";
 import { revertEvents } from "../../src/domain/revert/revert-events.ts";
-import { define, findingsOf, memoryDomain, rowsOf } from "../support/domain/domain.ts";
+import { define, findingsOf, memoryDomain } from "../support/domain/domain.ts";
 import { aHistoryProject, HOW, play, takeBack } from "../support/reverts/histories.ts";
 import { cases } from "../support/properties.ts";
 
@@ -33,14 +32,11 @@ describe("a period of a streak for which several events count", () => {
     properties: { score: 1, game: "a" },
   });
   const has = async (user: string): Promise<{ current: number; coins: number }> => {
-    const [row] = await rowsOf(
-      domain,
-      sql<{ current: number; coins: number }>`
-        select s.current, b.balance as coins from players p
-        join player_streaks s on s.project_id = p.project_id and s.player_id = p.id
-        join player_balances b on b.project_id = p.project_id and b.player_id = p.id
-        where p.project_id = ${projectId} and p.external_user_id = ${user}`,
-    );
+    const [row] = await domain.sql<{ current: number; coins: number }>`
+      select s.current, b.balance as coins from players p
+      join player_streaks s on s.project_id = p.project_id and s.player_id = p.id
+      join player_balances b on b.project_id = p.project_id and b.player_id = p.id
+      where p.project_id = ${projectId} and p.external_user_id = ${user}`;
     return { current: row!.current, coins: row!.coins };
   };
   const revert = (eventId: string) => takeBack(domain, projectId, eventId);

@@ -10,6 +10,7 @@ import {
 } from "../../src/domain/evaluation/rewards/shared-keys.ts";
 import { assertLedger } from "../support/economy/economy.ts";
 import { aDefinition, aPass, aPlan, type PlanParts, PROJECT } from "../support/rules/plan.ts";
+import { pluck } from "../support/pluck.ts";
 
 const cause = { kind: "API" } as const;
 const chest = (bundle: RewardBundle, more: Json = {}): Json => ({
@@ -74,15 +75,12 @@ describe("bundles of rewards", () => {
     });
     const { player, effects, warnings } = pass;
     assert.deepEqual(warnings, []);
-    assert.deepEqual(
-      effects.ledger.map(({ key, amount }) => [key, amount]),
-      [
-        ["k:xp", 5],
-        ["k:cur:coins", 7],
-        ["k:lives", 2],
-        ["k:rwd:0:cur:coins", 6],
-      ],
-    );
+    assert.deepEqual(pluck(effects.ledger, "key", "amount"), [
+      ["k:xp", 5],
+      ["k:cur:coins", 7],
+      ["k:lives", 2],
+      ["k:rwd:0:cur:coins", 6],
+    ]);
     assert.equal(player.badges.get("b")!.tier, 2);
     assert.equal([...player.boosts.values()][0]!.stacking, "EXTEND");
     assert.equal(player.streaks.get("daily")!.freezes, 2);
@@ -218,14 +216,11 @@ describe("a reward of the catalogue", () => {
   it("that is a prize with codes waits for its code, one grant for each piece", () => {
     const pass = passIn({ reward: [prize("CODE")] });
     grant(pass, { quantity: 3 });
-    assert.deepEqual(
-      pass.effects.rewardGrants.map(({ status, quantity, key }) => [status, quantity, key]),
-      [
-        ["PENDING", 1, "g"],
-        ["PENDING", 1, "g:1"],
-        ["PENDING", 1, "g:2"],
-      ],
-    );
+    assert.deepEqual(pluck(pass.effects.rewardGrants, "status", "quantity", "key"), [
+      ["PENDING", 1, "g"],
+      ["PENDING", 1, "g:1"],
+      ["PENDING", 1, "g:2"],
+    ]);
   });
 
   it("is refused outside of its time, beyond the player's limit, and when the stock is given", () => {

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { readQueues } from "../../src/domain/delivery/queues.ts";
 import { forgetRollups, haltRollups } from "../../src/domain/analytics/rollups/roll-up.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
@@ -35,19 +34,16 @@ describe("rollups of analytics, where something fails", () => {
     const { rollupsHalted } = await api.app.transact(readQueues);
     assert.ok(rollupsHalted > 0, "operators are told");
     await apply(api, asker, { revert: 1 });
-    const count = () =>
-      api.app.transact(async ({ db }) => {
-        const { rows } = await sql<{ events: number; gains: number }>`
-          select
-            (select count(*)::int from uncounted_events where project_id = p.id) as events,
-            (select count(*)::int from uncounted_gains where project_id = p.id) as gains
-          from projects p where p.id = ${projectId}::uuid`.execute(db);
-        return rows[0];
-      });
-    await api.app.transact(({ db }) =>
-      sql`insert into uncounted_gains (project_id, gain_id, metric, key, at)
-        values (${projectId}::uuid, ${newId()}::uuid, 'badgesEarned', '', now())`.execute(db),
-    );
+    const count = async () => {
+      const rows = await api.sql<{ events: number; gains: number }>`
+        select
+          (select count(*)::int from uncounted_events where project_id = p.id) as events,
+          (select count(*)::int from uncounted_gains where project_id = p.id) as gains
+        from projects p where p.id = ${projectId}::uuid`;
+      return rows[0];
+    };
+    await api.sql`insert into uncounted_gains (project_id, gain_id, metric, key, at)
+      values (${projectId}::uuid, ${newId()}::uuid, 'badgesEarned', '', now())`;
     assert.deepEqual(await count(), { events: 1, gains: 1 });
     await rollUpAnalytics.run(api.app, "*");
     assert.deepEqual(await count(), { events: 0, gains: 0 });

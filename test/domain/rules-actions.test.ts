@@ -5,6 +5,7 @@ import { aPlayerState } from "../support/rules/plan.ts";
 import { aProject, evaluate, NOW, type ProjectParts } from "../support/rules/evaluation.ts";
 import { aBoard } from "../support/rules/turn.ts";
 import { cases } from "../support/properties.ts";
+import { pluck } from "../support/pluck.ts";
 
 const define = {
   currency: [
@@ -167,10 +168,7 @@ describe("actions of rules", () => {
     assert.deepEqual([inside.reasons, inside.types], [["r MATCHED", "hears MATCHED"], ["player.xp_granted"]]);
     const inbox = evaluate(plan(["inbox"]));
     assert.deepEqual(inbox.types, ["inbox.message"]);
-    assert.deepEqual(
-      inbox.effects.inbox.map(({ title, type }) => [title, type]),
-      [["Well done", "mine"]],
-    );
+    assert.deepEqual(pluck(inbox.effects.inbox, "title", "type"), [["Well done", "mine"]]);
     assert.equal(inbox.told[0]!.data["id"], inbox.effects.inbox[0]!.id);
   });
 

@@ -5,6 +5,7 @@ import { createSharedCounters } from "../../src/domain/evaluation/shared-counter
 import { aProject, evaluate, fireAt, NOW } from "../support/rules/evaluation.ts";
 import { aPlayerState } from "../support/rules/plan.ts";
 import { cases } from "../support/properties.ts";
+import { pluck } from "../support/pluck.ts";
 
 const DAY_MS = 86_400_000;
 const HOUR_MS = 3_600_000;
@@ -87,10 +88,7 @@ describe("budgets", () => {
     const plan = budgeted({ asset: "xp", max: 10 }, [give]);
     const done = fireAt(plan, [NOW, NOW, NOW, NOW - DAY_MS, NOW - DAY_MS], { n: 8 });
     const told = done.map(({ told: events }) => events.filter(({ type }) => type.startsWith("rule.")));
-    assert.deepEqual(
-      told.map(({ length }) => length),
-      [0, 1, 0, 0, 1],
-    );
+    assert.deepEqual(pluck(told, "length"), [0, 1, 0, 0, 1]);
     const { ruleId, ...data } = told[1]![0]!.data;
     assert.equal(typeof ruleId, "string");
     assert.deepEqual(data, { ruleKey: "r", asset: "xp", max: 10, window: "DAY" });

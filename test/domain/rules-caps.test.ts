@@ -7,6 +7,7 @@ import { aPlayerState } from "../support/rules/plan.ts";
 import { aProject, aRule, evaluate, NOW, type ProjectParts } from "../support/rules/evaluation.ts";
 import { windowName } from "../support/rules/rule-reference.ts";
 import { cases } from "../support/properties.ts";
+import { pluck } from "../support/pluck.ts";
 
 const HOUR_MS = 3_600_000;
 const N = { ref: "event.properties.n" };
@@ -80,10 +81,7 @@ describe("caps", () => {
     const { player, turn, reasons, warnings } = evaluate(plan, { properties: { n: 8 } });
     assert.deepEqual([player.xp, reasons], [10, ["a MATCHED", "b MATCHED"]]);
     assert.match(warnings.join(), /a cap leaves 2 of 8 xp/);
-    assert.deepEqual(
-      turn.effects.ledger.map(({ amount }) => amount),
-      [8, 2],
-    );
+    assert.deepEqual(pluck(turn.effects.ledger, "amount"), [8, 2]);
   });
 
   it("take the smallest of equal ones, and count once", () => {

@@ -9,6 +9,7 @@ import {
 import { needsOf } from "../../src/domain/evaluation/language/document.ts";
 import { aDocument, aRule, aTurn, ruleSetOf } from "../support/rules/evaluation.ts";
 import { cases } from "../support/properties.ts";
+import { pluck } from "../support/pluck.ts";
 
 const count = (...eventTypes: string[]): Json => ({
   type: "event_aggregate",
@@ -142,10 +143,7 @@ describe("compiled rules", () => {
       ],
     });
     const { metrics, mentions } = needsOf(rule);
-    assert.deepEqual(
-      metrics.map(({ eventTypes }) => eventTypes),
-      [["bought"]],
-    );
+    assert.deepEqual(pluck(metrics, "eventTypes"), [["bought"]]);
     assert.deepEqual(
       mentions.map(({ kind, key, path }) => `${kind} ${key} ${path}`),
       [

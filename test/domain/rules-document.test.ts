@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { identifyActions, RuleDocument, RulePatch } from "../../src/domain/evaluation/language/document.ts";
 import { aDocument } from "../support/rules/evaluation.ts";
+import { pluck } from "../support/pluck.ts";
 
 const problemsOf = (
   document: unknown,
@@ -266,10 +267,7 @@ describe("rule documents", () => {
         { type: "grant_xp", amount: 3 },
       ],
     }).actions;
-    assert.deepEqual(
-      identifyActions(actions).map(({ id }) => id),
-      ["a2", "a1", "a3"],
-    );
+    assert.deepEqual(pluck(identifyActions(actions), "id"), ["a2", "a1", "a3"]);
     assert.deepEqual(identifyActions(identifyActions(actions)), identifyActions(actions));
     const twice = {
       ...base,

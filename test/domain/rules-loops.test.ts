@@ -7,6 +7,7 @@ import { createRuleWatch, LOOPS_MAX, LOOPS_SPAN_MS } from "../../src/domain/rule
 import { REENTRANT_MAX } from "../../src/domain/evaluation/running/run.ts";
 import { aProject, evaluate } from "../support/rules/evaluation.ts";
 import { cases } from "../support/properties.ts";
+import { pluck } from "../support/pluck.ts";
 
 const on = (...eventTypes: string[]) => [{ kind: "EVENT", eventTypes }];
 const emits = (eventType: string, more: Json = {}) => ({
@@ -42,10 +43,7 @@ describe("rules that set one another off", () => {
       "tags MATCHED",
     ]);
     assert.deepEqual(player.tags, ["up", "mine"]);
-    assert.deepEqual(
-      effects.executions.map(({ depth }) => depth),
-      [0, 1, 1, 2, 2],
-    );
+    assert.deepEqual(pluck(effects.executions, "depth"), [0, 1, 1, 2, 2]);
     const roots = new Set(effects.ledger.map(({ cause }) => cause.rootEventId));
     assert.equal(roots.size, 1);
   });

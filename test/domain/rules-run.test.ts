@@ -21,6 +21,7 @@ import {
 import { aPlayerState } from "../support/rules/plan.ts";
 import { aBoard } from "../support/rules/turn.ts";
 import { cases } from "../support/properties.ts";
+import { pluck } from "../support/pluck.ts";
 
 const run = (options: TurnOptions, ...documents: Json[]): RecordedTurn => {
   const turn = aTurn(options);
@@ -157,13 +158,10 @@ describe("rules at work", () => {
       grantKeyOf(turn.event.id, { ruleId, ruleKey, ruleVersion: 1, actionId }, 0);
     assert.match(keyOf("a1"), /^evt:[\w-]{22}:r:a1$/);
     assert.notEqual(keyOf("a1"), grantKeyOf(newId(), { ruleId, ruleKey, ruleVersion: 1, actionId: "a1" }, 0));
-    assert.deepEqual(
-      turn.rows.map(({ amount, key }) => [amount, key]),
-      [
-        [2, keyOf("a1")],
-        [3, keyOf("up")],
-      ],
-    );
+    assert.deepEqual(pluck(turn.rows, "amount", "key"), [
+      [2, keyOf("a1")],
+      [3, keyOf("up")],
+    ]);
     const cause = {
       kind: "RULE",
       eventId: turn.event.id,
@@ -256,10 +254,7 @@ describe("rules at work", () => {
     );
     assert.equal(stopped!.stoppedBy, "stopping");
     assert.match(failing!.detail!, /a1: attributes larger than 8 KiB/);
-    assert.deepEqual(
-      stopping!.effects.map(({ type }) => type),
-      ["player.xp_granted"],
-    );
+    assert.deepEqual(pluck(stopping!.effects, "type"), ["player.xp_granted"]);
   });
 
   it("trace an action that was sent to another player, with what it brought about there", () => {
@@ -283,10 +278,7 @@ describe("rules at work", () => {
     const player = aPlayerState({ externalUserId: "u2" });
     evaluate(plan, { player, type: sent!.eventType, properties: structuredClone(sent!.properties), trace });
     const { effects, derived } = trace.result();
-    assert.deepEqual(
-      effects.map(({ type }) => type),
-      ["player.xp_granted", "player.level_up"],
-    );
+    assert.deepEqual(pluck(effects, "type"), ["player.xp_granted", "player.level_up"]);
     assert.deepEqual(
       derived.map(({ eventType, rules }) => [eventType, ...rules.map(({ ruleKey }) => ruleKey)]),
       [["player.level_up", "risen"]],

@@ -11,43 +11,34 @@ import {
 } from "../../src/domain/rules/schedules.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
 import { define, memoryDomain, processAll, publish, rowsOf, xpOf } from "../support/domain/domain.ts";
+import { pluck } from "../support/pluck.ts";
 
 const DAY_MS = 86_400_000;
 const daily = { kind: "SCHEDULE", cron: "0 9 * * *", timezone: "Europe/Berlin" };
 
 describe("scheduled rules", () => {
   const { domain } = memoryDomain();
-  afterEach(() => rowsOf(domain, sql`delete from rule_schedules returning 1`));
+  afterEach(() => domain.sql`delete from rule_schedules returning 1`);
 
   type Planned = { due: string; after_player: string | null; trigger_no: number };
   const planned = (projectId: string): Promise<Planned[]> =>
-    rowsOf(
-      domain,
-      sql<Planned>`select to_char(due_at at time zone 'Europe/Berlin', 'HH24:MI') as due,
-          after_player, trigger_no
-        from rule_schedules where project_id = ${projectId} order by trigger_no`,
-    );
+    domain.sql<Planned>`select to_char(due_at at time zone 'Europe/Berlin', 'HH24:MI') as due,
+        after_player, trigger_no
+      from rule_schedules where project_id = ${projectId} order by trigger_no`;
   const addPlayers = (projectId: string, count: number, prefix = "p"): Promise<unknown> =>
-    rowsOf(
-      domain,
-      sql`insert into players (project_id, id, external_user_id, created_at, updated_at)
-        select ${projectId}::uuid, i, u, now(), now()
-        from json_to_recordset(${JSON.stringify(
-          Array.from({ length: count }, (_, n) => ({ i: newId(), u: `${prefix}${n}` })),
-        )}::json) as x(i uuid, u text) returning 1`,
-    );
+    domain.sql`insert into players (project_id, id, external_user_id, created_at, updated_at)
+      select ${projectId}::uuid, i, u, now(), now()
+      from json_to_recordset(${JSON.stringify(
+        Array.from({ length: count }, (_, n) => ({ i: newId(), u: `${prefix}${n}` })),
+      )}::json) as x(i uuid, u text) returning 1`;
   const eventCount = async (projectId: string): Promise<number> => {
-    const query = sql<{
-      n: string;
-    }>`select count(*) as n from tracked_events where project_id = ${projectId}`;
+    const query = sql<{ n: string }>`
+      select count(*) as n from tracked_events where project_id = ${projectId}`;
     return Number((await rowsOf(domain, query))[0]!.n);
   };
   const makeDue = (projectId: string, at = new Date(Date.now() - 1_000)): Promise<unknown> =>
-    rowsOf(
-      domain,
-      sql`update rule_schedules set due_at = ${at.toISOString()}::timestamptz where project_id = ${projectId}
-        returning 1`,
-    );
+    domain.sql`update rule_schedules set due_at = ${at.toISOString()}::timestamptz where project_id = ${projectId}
+      returning 1`;
   const step = (cursor?: ScheduleCursor): Promise<ScheduleStep | undefined> =>
     domain.transact((work: Work) => stepSchedules(work, cursor));
   const runAll = async (): Promise<number> => {
@@ -81,24 +72,16 @@ describe("scheduled rules", () => {
     });
     await publish(domain, projectId, { key: "other", triggers: [{ kind: "EVENT", eventTypes: ["*"] }] });
     await addPlayers(projectId, 3);
-    await rowsOf(
-      domain,
-      sql`update players set status = 'BANNED' where project_id = ${projectId} and external_user_id = 'p2'
-        returning 1`,
-    );
+    await domain.sql`update players set status = 'BANNED' where project_id = ${projectId} and external_user_id = 'p2'
+      returning 1`;
     assert.equal(await runAll(), 0, "not due yet");
     await makeDue(projectId);
     assert.equal(await runAll(), 2);
     await processAll(domain);
     assert.deepEqual(await xpOf(domain, projectId), { p0: 5, p1: 5, p2: 0 });
-    assert.deepEqual(
-      (await planned(projectId)).map(({ due }) => due),
-      ["09:00"],
-    );
-    const seen = await rowsOf(
-      domain,
-      sql`select 1 from players where project_id = ${projectId} and last_seen_at is not null`,
-    );
+    assert.deepEqual(pluck(await planned(projectId), "due"), ["09:00"]);
+    const seen =
+      await domain.sql`select 1 from players where project_id = ${projectId} and last_seen_at is not null`;
     assert.equal(seen.length, 0, "nobody was seen by it");
   });
 
@@ -107,12 +90,9 @@ describe("scheduled rules", () => {
     await define(domain, projectId, "segment", { key: "vip", name: "VIP", kind: "STATIC" });
     await publish(domain, projectId, { key: "r", triggers: [{ ...daily, segmentKey: "vip" }] });
     await addPlayers(projectId, 3);
-    await rowsOf(
-      domain,
-      sql`insert into player_segments (project_id, player_id, segment_key, entered_at)
-        select project_id, id, 'vip', now() from players
-        where project_id = ${projectId} and external_user_id = 'p1' returning 1`,
-    );
+    await domain.sql`insert into player_segments (project_id, player_id, segment_key, entered_at)
+      select project_id, id, 'vip', now() from players
+      where project_id = ${projectId} and external_user_id = 'p1' returning 1`;
     await makeDue(projectId);
     await runAll();
     await processAll(domain);
@@ -128,10 +108,7 @@ describe("scheduled rules", () => {
     assert.equal((await step())!.players, SCHEDULE_PAGE);
     const [half] = await planned(projectId);
     assert.ok(isId(half!.after_player!));
-    await rowsOf(
-      domain,
-      sql`update rule_schedules set after_player = null where project_id = ${projectId} returning 1`,
-    );
+    await domain.sql`update rule_schedules set after_player = null where project_id = ${projectId} returning 1`;
     assert.equal((await step())!.players, SCHEDULE_PAGE);
     assert.equal(await eventCount(projectId), SCHEDULE_PAGE);
     await runAll();
@@ -148,12 +125,8 @@ describe("scheduled rules", () => {
     await makeDue(projectId, new Date(Date.now() - 40 * DAY_MS));
     assert.equal(await runAll(), 2);
     assert.equal(await eventCount(projectId), 2);
-    const [event] = await rowsOf(
-      domain,
-      sql<{
-        at: Date;
-      }>`select occurred_at as at from tracked_events where project_id = ${projectId}`,
-    );
+    const [event] = await domain.sql<{ at: Date }>`
+      select occurred_at as at from tracked_events where project_id = ${projectId}`;
     assert.ok(Date.now() - event!.at.getTime() < DAY_MS);
   });
 

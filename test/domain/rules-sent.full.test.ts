@@ -1,11 +1,10 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { partitionOf } from "../../src/domain/kernel/ids.ts";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { requeueDueEvents } from "../../src/domain/progression/queue.ts";
 import { getEvent, listEvents, type TrackedEvent } from "../../src/domain/tracking/events.ts";
 import { assertInvariants } from "../support/domain/crashing.ts";
-import { define, memoryDomain, processAll, publish, rowsOf, xpOf } from "../support/domain/domain.ts";
+import { define, memoryDomain, processAll, publish, xpOf } from "../support/domain/domain.ts";
 
 const friend = { externalUserId: { $ref: "event.properties.friend" } };
 const toFriend = { type: "grant_xp", amount: { $ref: "event.properties.n" }, target: friend };
@@ -17,11 +16,8 @@ describe("actions that are sent", () => {
     (await domain.transact((work) => listEvents(work, projectId, { limit: 100, eventType: [eventType] })))
       .events;
   const settings = (projectId: string, values: Json) =>
-    rowsOf(
-      domain,
-      sql`update projects set settings = ${JSON.stringify(values)}::jsonb, config_version = config_version + 1
-        where id = ${projectId} returning id`,
-    );
+    domain.sql`update projects set settings = ${JSON.stringify(values)}::jsonb, config_version = config_version + 1
+      where id = ${projectId} returning id`;
 
   it("to another player come in that player's turn, as they were worked out for the sender", async () => {
     const projectId = await domain.addProject();
@@ -41,10 +37,8 @@ describe("actions that are sent", () => {
       [cause.kind, cause.ruleId, cause.ruleKey, cause.actionId, cause.rootEventId, cause.eventId],
       ["RULE", ruleId, "refer", "a2", rootId, grant!.id],
     );
-    const keys = await rowsOf(
-      domain,
-      sql<{ key: string }>`select idempotency_key as key from ledger_entries where project_id = ${projectId}`,
-    );
+    const keys = await domain.sql<{ key: string }>`
+      select idempotency_key as key from ledger_entries where project_id = ${projectId}`;
     assert.ok(keys.some(({ key }) => key === `tgt:${rootId}:${ruleId}:a2`));
   });
 
@@ -104,28 +98,20 @@ describe("actions that are sent", () => {
     assert.deepEqual(await xpOf(domain, projectId), { ann: 0 });
     const [waiting] = await eventsOf(projectId, "system.delayed_action");
     assert.equal(waiting!.status, "PENDING");
-    const due = await rowsOf(
-      domain,
-      sql<{ attempts: number; s: string }>`
-        select attempts, extract(epoch from due_at - now()) as s from event_due
-        where project_id = ${projectId}`,
-    );
+    const due = await domain.sql<{ attempts: number; s: string }>`
+      select attempts, extract(epoch from due_at - now()) as s from event_due
+      where project_id = ${projectId}`;
     assert.deepEqual([due.length, due[0]!.attempts], [1, 0]);
     assert.ok(Math.abs(Number(due[0]!.s) - 3_600) < 60);
-    await rowsOf(
-      domain,
-      sql`update event_due set due_at = now() where project_id = ${projectId} returning 1`,
-    );
+    await domain.sql`update event_due set due_at = now() where project_id = ${projectId} returning 1`;
     await domain.transact(requeueDueEvents);
     await domain.transact(requeueDueEvents);
     await processAll(domain);
     assert.deepEqual(await xpOf(domain, projectId), { ann: 7 });
     const [done] = await eventsOf(projectId, "system.delayed_action");
     assert.equal(done!.status, "PROCESSED");
-    const [entry] = await rowsOf(
-      domain,
-      sql<{ key: string }>`select idempotency_key as key from ledger_entries where project_id = ${projectId}`,
-    );
+    const [entry] = await domain.sql<{ key: string }>`
+      select idempotency_key as key from ledger_entries where project_id = ${projectId}`;
     assert.equal(entry!.key, `dly:${rootId}:${ruleId}:a1`);
   });
 
@@ -155,15 +141,9 @@ describe("actions that are sent", () => {
     });
     await domain.track(projectId, [{ user: "ann" }, { user: "bad" }]);
     await processAll(domain);
-    await rowsOf(
-      domain,
-      sql`update event_due set due_at = now() where project_id = ${projectId} returning 1`,
-    );
-    await rowsOf(
-      domain,
-      sql`update players set status = 'BANNED' where project_id = ${projectId} and external_user_id = 'bad'
-        returning 1`,
-    );
+    await domain.sql`update event_due set due_at = now() where project_id = ${projectId} returning 1`;
+    await domain.sql`update players set status = 'BANNED' where project_id = ${projectId} and external_user_id = 'bad'
+      returning 1`;
     await domain.transact(requeueDueEvents);
     await processAll(domain);
     assert.deepEqual(await xpOf(domain, projectId), { ann: 8, bad: 1 });
@@ -193,7 +173,7 @@ describe("actions that are sent", () => {
 
   it("leave every invariant whole", async () => {
     await domain.relay();
-    await rowsOf(domain, sql`delete from event_due returning 1`);
+    await domain.sql`delete from event_due returning 1`;
     await assertInvariants(database.em);
   });
 });

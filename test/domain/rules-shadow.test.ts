@@ -5,6 +5,7 @@ import type { PublishedRule } from "../../src/domain/evaluation/running/compile.
 import { compileRollout } from "../../src/domain/evaluation/running/limits.ts";
 import { aProject, aRule, evaluate } from "../support/rules/evaluation.ts";
 import { aPlayerState } from "../support/rules/plan.ts";
+import { pluck } from "../support/pluck.ts";
 
 const inShadow = (more: Json = {}): PublishedRule => ({
   ...aRule({ key: "shadow", ...more }),
@@ -140,10 +141,7 @@ describe("a rollout", () => {
       const { reason } = outcomes[0]!.outcome;
       seen.set(reason, (seen.get(reason) ?? 0) + 1);
       const modes = { MATCHED: ["LIVE"], HOLDOUT: ["HOLDOUT"], ROLLOUT_EXCLUDED: [] }[reason as "MATCHED"];
-      assert.deepEqual(
-        effects.executions.map(({ mode }) => mode),
-        modes,
-      );
+      assert.deepEqual(pluck(effects.executions, "mode"), modes);
       assert.equal(player.xp, reason === "MATCHED" ? 5 : 0);
       assert.equal(effects.outbox.length > 0, reason === "MATCHED");
       assert.equal(turn.shared.changes().length, reason === "MATCHED" ? 1 : 0);

@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { sql } from "kysely";
 import { newId, partitionOf } from "../../src/domain/kernel/ids.ts";
 import { storeEvents } from "../../src/domain/tracking/event-input.ts";
-import { define, memoryDomain, processAll, publish, rowsOf } from "../support/domain/domain.ts";
+import { define, memoryDomain, processAll, publish } from "../support/domain/domain.ts";
 
 const START = Date.parse("2026-03-01T00:00:00Z");
 const USERS = 5;
@@ -80,22 +79,18 @@ describe("rules over a player's events", () => {
 
   /** Everything about the players that does not name a row. */
   const resultOf = async (projectId: string): Promise<unknown> => {
-    const players = await rowsOf(
-      domain,
-      sql`select p.external_user_id, p.xp, p.level, p.attributes, s.doc->'x' as cap,
-          (select jsonb_agg(jsonb_build_array(asset, amount, balance_after, reason) order by seq)
-            from ledger_entries l where l.project_id = p.project_id and l.player_id = p.id) as ledger,
-          (select jsonb_agg(jsonb_build_array(type, data->'amount') order by player_seq)
-            from outbox o where o.project_id = p.project_id and o.player_id = p.id) as told
-        from players p
-        left join player_states s on s.project_id = p.project_id and s.player_id = p.id
-        where p.project_id = ${projectId} order by 1`,
-    );
-    const executions = await rowsOf(
-      domain,
-      sql`select r.key, count(*) as n from rule_executions e join rules r on r.id = e.rule_id
-        where e.project_id = ${projectId} group by 1 order by 1`,
-    );
+    const players =
+      await domain.sql`select p.external_user_id, p.xp, p.level, p.attributes, s.doc->'x' as cap,
+        (select jsonb_agg(jsonb_build_array(asset, amount, balance_after, reason) order by seq)
+          from ledger_entries l where l.project_id = p.project_id and l.player_id = p.id) as ledger,
+        (select jsonb_agg(jsonb_build_array(type, data->'amount') order by player_seq)
+          from outbox o where o.project_id = p.project_id and o.player_id = p.id) as told
+      from players p
+      left join player_states s on s.project_id = p.project_id and s.player_id = p.id
+      where p.project_id = ${projectId} order by 1`;
+    const executions =
+      await domain.sql`select r.key, count(*) as n from rule_executions e join rules r on r.id = e.rule_id
+      where e.project_id = ${projectId} group by 1 order by 1`;
     return { players, executions };
   };
 

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { sql } from "kysely";
 import { listMembers, SPELLS_KEPT_MS } from "../../src/domain/economy/segments/members.ts";
 import { DEFAULT_STRATEGY } from "../../src/domain/kernel/events/events.ts";
 import { mergePlayers } from "../../src/domain/player-lifecycle/alias.ts";
@@ -100,9 +99,7 @@ describe("members of a segment as of a moment", () => {
     await refused(new Date(Date.now() + HOUR_MS), /in the future/);
     await refused(new Date(Date.now() - SPELLS_KEPT_MS - HOUR_MS), /known since/);
     const since = new Date(Date.now() - 2 * HOUR_MS);
-    await domain.transact(({ db }) =>
-      sql`update projects set spells_since = ${since.toISOString()} where id = ${projectId}`.execute(db),
-    );
+    await domain.sql`update projects set spells_since = ${since.toISOString()} where id = ${projectId}`;
     await refused(new Date(since.getTime() - HOUR_MS), new RegExp(since.toISOString()));
     assert.deepEqual(await membersAt(since), []);
   });

@@ -9,6 +9,7 @@ import {
   setMembership,
 } from "../../src/domain/evaluation/segments/membership.ts";
 import { aDefinition, aPass, aPlan, aPlayerState } from "../support/rules/plan.ts";
+import { pluck } from "../support/pluck.ts";
 
 const DAY = 86_400_000;
 const NOW = Date.parse("2026-06-15T12:00:00Z");
@@ -192,9 +193,6 @@ describe("the definition of a segment", () => {
     assert.deepEqual(orderSegments([one("a", "a")]), { ring: ["a", "a"] });
     const order = orderSegments([one("a", "b", "gone"), one("c"), one("b", "c")]);
     assert.ok("ordered" in order);
-    assert.deepEqual(
-      order.ordered.map(({ key }) => key),
-      ["c", "b", "a"],
-    );
+    assert.deepEqual(pluck(order.ordered, "key"), ["c", "b", "a"]);
   });
 });

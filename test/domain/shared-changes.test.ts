@@ -72,8 +72,7 @@ describe("changes of players that share a transaction", () => {
     const codes = outcomes.map((one) =>
       one.status === "rejected" ? ((one.reason as DomainError).reason ?? String(one.reason)) : "done",
     );
-    const rows = (text: string) =>
-      domain.transact(async ({ db }) => (await sql`${sql.raw(text)}`.execute(db)).rows);
+    const rows = (text: string) => domain.sql`${sql.raw(text)}`;
     const names = `select id, external_user_id as name from players where project_id = '${of}'`;
     return {
       codes,

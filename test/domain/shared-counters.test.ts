@@ -1,12 +1,11 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
-import { sql } from "kysely";
 import {
   createSharedCounters,
   type SharedCounters,
   type SharedKey,
 } from "../../src/domain/evaluation/shared-counters.ts";
-import { define, memoryDomain, publish, rowsOf } from "../support/domain/domain.ts";
+import { define, memoryDomain, publish } from "../support/domain/domain.ts";
 
 const keyOf = (scope: number): SharedKey => ({ projectId: "p", scope: String(scope), windowNo: 0 });
 const locked = (count: number): SharedCounters =>
@@ -69,13 +68,10 @@ describe("a change that is the first to ask for a shared counter", () => {
       await domain.grant(projectId, player, 50);
       await domain.grant(projectId, player, 100);
     }
-    const [found] = await rowsOf(
-      domain,
-      sql<{ members: number; tagged: number; used: number }>`
-        select (select count(*) from player_segments where project_id = ${projectId}) as members,
-          (select count(*) from players where project_id = ${projectId} and tags @> '{welcome}') as tagged,
-          (select sum(used) from shared_counters where project_id = ${projectId}) as used`,
-    );
+    const [found] = await domain.sql<{ members: number; tagged: number; used: number }>`
+      select (select count(*) from player_segments where project_id = ${projectId}) as members,
+        (select count(*) from players where project_id = ${projectId} and tags @> '{welcome}') as tagged,
+        (select sum(used) from shared_counters where project_id = ${projectId}) as used`;
     assert.deepEqual(found, { members: 3, tagged: 2, used: 2 });
   });
 });

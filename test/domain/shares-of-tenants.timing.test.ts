@@ -13,6 +13,7 @@ import type { Sender } from "../../src/domain/tracking/meter.ts";
 import { createIngest, type GroupCommitOptions } from "../../src/domain/tracking/group-commit.ts";
 import type { Database } from "../../src/platform/database.ts";
 import { openDomain, openMemoryDatabase } from "../support/domain/domain.ts";
+import { pluck } from "../support/pluck.ts";
 
 const refusal = (): Error => new Error("too many");
 
@@ -165,10 +166,7 @@ describe("what tenants share", () => {
       ]);
       const refused = flood.flatMap((one, n) => (one.status === "rejected" ? [{ n, one }] : []));
       // The first is being stored already, and half of 100 events wait.
-      assert.deepEqual(
-        refused.map(({ n }) => n),
-        [6, 7, 8, 9, 10, 11],
-      );
+      assert.deepEqual(pluck(refused, "n"), [6, 7, 8, 9, 10, 11]);
       for (const { one } of refused)
         assert(one.reason instanceof DomainError && one.reason.reason === "SERVER_BUSY");
     });

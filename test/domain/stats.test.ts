@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { sql } from "kysely";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import { noEffects } from "../../src/domain/evaluation/effects.ts";
 import { evaluateEvent, openTurn } from "../../src/domain/evaluation/evaluate.ts";
@@ -28,7 +27,7 @@ import type { Transact } from "../../src/domain/kernel/work.ts";
 import { flushRuleStats } from "../../src/jobs/jobs.ts";
 import { startRunners } from "../../src/jobs/job.ts";
 import type { Database } from "../../src/platform/database.ts";
-import { type Domain, openDomain, openMemoryDatabase, rowsOf } from "../support/domain/domain.ts";
+import { type Domain, openDomain, openMemoryDatabase } from "../support/domain/domain.ts";
 import { aPlan, aPlayerState, PROJECT } from "../support/rules/plan.ts";
 import { aRule, NOW, ruleSetOf } from "../support/rules/evaluation.ts";
 
@@ -100,10 +99,8 @@ describe("statistics of rules", () => {
       await startRunners(app, {
         "flush-rule-stats": { ...flushRuleStats, everyMs: undefined as never },
       }).close();
-      const rows = await rowsOf(
-        domain,
-        sql<{ fired: number }>`select fired::int from rule_stats where project_id = ${projectId}`,
-      );
+      const rows = await domain.sql<{ fired: number }>`
+        select fired::int from rule_stats where project_id = ${projectId}`;
       assert.deepEqual(rows, [{ fired: 1 }]);
     });
 
@@ -127,12 +124,9 @@ describe("statistics of rules", () => {
         [2, "COOLDOWN"],
       ] as const)
         await domain.transact((work) => writeStats(work, [count(n, reason)]));
-      const [row] = await rowsOf(
-        domain,
-        sql<Record<string, unknown>>`
-          select evaluated::int, fired::int, reasons, leaf_fails, cost, micros from rule_stats
-          where project_id = ${projectId}`,
-      );
+      const [row] = await domain.sql<Record<string, unknown>>`
+        select evaluated::int, fired::int, reasons, leaf_fails, cost, micros from rule_stats
+        where project_id = ${projectId}`;
       assert.deepEqual(row, {
         evaluated: 10,
         fired: 3,

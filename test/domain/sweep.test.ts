@@ -61,14 +61,12 @@ describe("the sweep of a worker", () => {
     const sweep = createSweep({});
     await sweep.run(app, EVERY_KEY);
     assert.deepEqual(woken.splice(0), ["process-events 7"]);
-    await domain.transact(({ db }) =>
-      sql`with q as (delete from event_q returning project_id, event_id, part, attempts)
-        insert into event_due (project_id, event_id, part, attempts, due_at)
-        select project_id, event_id, part, attempts, now() + interval '1 hour' from q`.execute(db),
-    );
+    await domain.sql`with q as (delete from event_q returning project_id, event_id, part, attempts)
+      insert into event_due (project_id, event_id, part, attempts, due_at)
+      select project_id, event_id, part, attempts, now() + interval '1 hour' from q`;
     await sweep.run(app, EVERY_KEY);
     assert.deepEqual(woken.splice(0), []);
-    await domain.transact(({ db }) => sql`update event_due set due_at = '2000-01-01'`.execute(db));
+    await domain.sql`update event_due set due_at = '2000-01-01'`;
     await sweep.run(app, EVERY_KEY);
     assert.deepEqual(woken, ["process-events 7"]);
   });

@@ -86,7 +86,7 @@ describe("files for a warehouse in a bucket", () => {
       undefined,
       "not yet",
     );
-    await domain.transact(({ db }) => sql`update warehouse_projects set retry_at = null`.execute(db));
+    await domain.sql`update warehouse_projects set retry_at = null`;
     await exportNow(own, store);
     await takeBack(domain, projectId, ids[1]!);
     await exportNow(own, store);
@@ -112,12 +112,11 @@ describe("files for a warehouse, where a worker or the store fails", () => {
     await stage.warehouse.load();
     assert.equal(await assertLoaded(stage.domain, stage.warehouse, projectId), events);
   };
-  const countOf = (table: string): Promise<number> =>
-    stage.domain.transact(async ({ db }) => {
-      const { rows } = await sql<{ n: number }>`
-        select count(*)::int as n from ${sql.table(table)}`.execute(db);
-      return rows[0]!.n;
-    });
+  const countOf = async (table: string): Promise<number> => {
+    const rows = await stage.domain.sql<{ n: number }>`
+      select count(*)::int as n from ${sql.table(table)}`;
+    return rows[0]!.n;
+  };
   /** Ends a worker between two operations of the store. */
   const diesAfter = (store: WarehouseStore, is: (path: string) => boolean): WarehouseStore => ({
     ...store,
@@ -224,9 +223,7 @@ describe("files for a warehouse, where a worker or the store fails", () => {
   it("begin in an empty place and in no other: an earlier manifest would hide what is written", async () => {
     const { projectId } = await stage.aProjectWith(1);
     const begun = filesIn(stage.root);
-    await stage.domain.transact(({ db }) =>
-      sql`truncate warehouse_projects, warehouse_changes, warehouse_parts`.execute(db),
-    );
+    await stage.domain.sql`truncate warehouse_projects, warehouse_changes, warehouse_parts`;
     assert.deepEqual(await stage.run(), []);
     const [error, ...others] = await stage.run();
     assert.match(
@@ -268,12 +265,11 @@ describe("files for a warehouse, where more than one is refused", () => {
   };
   const change = (statement: string): Promise<unknown> =>
     stage.domain.transact(({ db }) => sql.raw(statement).execute(db));
-  const rowsOf = (table: string): Promise<number> =>
-    stage.domain.transact(async ({ db }) => {
-      const { rows } = await sql<{ n: number }>`
-        select count(*)::int as n from ${sql.table(table)}`.execute(db);
-      return rows[0]!.n;
-    });
+  const rowsOf = async (table: string): Promise<number> => {
+    const rows = await stage.domain.sql<{ n: number }>`
+      select count(*)::int as n from ${sql.table(table)}`;
+    return rows[0]!.n;
+  };
   /** Files that have what was erased. */
   const remaining = (): string[] =>
     [...filesIn(stage.root)].filter(([, text]) => /"score" ?: ?[0-5]\b/.test(text)).map(([path]) => path);

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { registerProjects } from "../../src/domain/analytics/warehouse/progress.ts";
 import type { WarehouseStore } from "../../src/domain/analytics/warehouse/store.ts";
 import { ensurePartitions } from "../../src/domain/registries/retention.ts";
@@ -31,24 +30,20 @@ describe("retention beside files for a warehouse", () => {
     stage.nowMs += days * DAY_MS;
     await stage.domain.transact(ensurePartitions);
   };
-  const effectsLeft = (projectId: string): Promise<number> =>
-    stage.domain.transact(async ({ db }) => {
-      const { rows } = await sql`
-        select from outbox where project_id = ${projectId}::uuid and event_id is not null
-          and player_seq is not null`.execute(db);
-      return rows.length;
-    });
+  const effectsLeft = async (projectId: string): Promise<number> => {
+    const rows = await stage.domain.sql`
+      select from outbox where project_id = ${projectId}::uuid and event_id is not null
+        and player_seq is not null`;
+    return rows.length;
+  };
   /** A project with an event and its effects. Of weeks that another one keeps longer, rows are deleted. */
   const aProject = async (days: number): Promise<string> => {
     const projectId = await aHistoryProject(stage.domain, { boards: [] });
-    await stage.domain.transact(({ db }) =>
-      sql`update projects set settings = settings || ${JSON.stringify({ activityDays: days })}::jsonb
-        where id = ${projectId}::uuid`.execute(db),
-    );
-    await stage.domain.transact(({ db }) =>
-      sql`update tenants set plan = 'ENTERPRISE' from projects p
-        where p.tenant_id = tenants.id and p.id = ${projectId}::uuid`.execute(db),
-    );
+    await stage.domain
+      .sql`update projects set settings = settings || ${JSON.stringify({ activityDays: days })}::jsonb
+      where id = ${projectId}::uuid`;
+    await stage.domain.sql`update tenants set plan = 'ENTERPRISE' from projects p
+      where p.tenant_id = tenants.id and p.id = ${projectId}::uuid`;
     await play(stage.domain, projectId, {
       user: "ada",
       events: [{ at: new Date(stage.nowMs), properties: { score: 3, game: "a" } }],
@@ -106,11 +101,9 @@ describe("the files of a warehouse on events of schedules", () => {
     await publish(domain, projectId, { key: "daily", triggers: [trigger] });
     await play(domain, projectId, { user: "ada", events: [stage.game(3)] });
     // Due before that event, and run by nobody for hours.
-    await domain.transact(({ db }) =>
-      sql`update rule_schedules set due_at = ${new Date(stage.nowMs - 3_600_000).toISOString()}::timestamptz,
-          after_player = '00000000-0000-0000-0000-000000000000'
-        where project_id = ${projectId}::uuid`.execute(db),
-    );
+    await domain.sql`update rule_schedules set due_at = ${new Date(stage.nowMs - 3_600_000).toISOString()}::timestamptz,
+        after_player = '00000000-0000-0000-0000-000000000000'
+      where project_id = ${projectId}::uuid`;
     assert.deepEqual(await stage.run(), []);
     await stage.warehouse.load();
     assert.equal(await assertLoaded(domain, stage.warehouse, projectId), 1);
@@ -128,13 +121,12 @@ type Row = { lease: string | null; until: unknown; failures: number; retry: unkn
 describe("a worker of the warehouse that stops", () => {
   const stage = warehouseStage();
 
-  const rowOf = (projectId: string): Promise<Row> =>
-    stage.domain.transact(async ({ db }) => {
-      const { rows } = await sql<Row>`
-        select lease::text, leased_until as until, failures, retry_at as retry, writing
-        from warehouse_projects where project_id = ${projectId}::uuid`.execute(db);
-      return rows[0]!;
-    });
+  const rowOf = async (projectId: string): Promise<Row> => {
+    const rows = await stage.domain.sql<Row>`
+      select lease::text, leased_until as until, failures, retry_at as retry, writing
+      from warehouse_projects where project_id = ${projectId}::uuid`;
+    return rows[0]!;
+  };
   /** A project that waits for its first file. */
   const aProject = async (): Promise<string> => {
     const projectId = await aHistoryProject(stage.domain, { boards: [] });

@@ -70,10 +70,8 @@ describe("files for a warehouse", () => {
       await stage.domain.transact((work) =>
         insertWarehouseChanges(projectId, "ERASED", sql`select ${ids[0]!}::uuid as ref`).execute(work.db),
       );
-      await stage.domain.transact(({ db }) =>
-        sql`update tracked_events set properties = ${JSON.stringify({ deaths })}::jsonb
-          where project_id = ${projectId}::uuid and id = ${ids[0]!}::uuid`.execute(db),
-      );
+      await stage.domain.sql`update tracked_events set properties = ${JSON.stringify({ deaths })}::jsonb
+        where project_id = ${projectId}::uuid and id = ${ids[0]!}::uuid`;
       let left = deaths;
       const count = (): void => {
         if (left-- <= 0) throw new Error("died");

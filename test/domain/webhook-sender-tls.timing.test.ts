@@ -6,6 +6,7 @@ import { type Certificate, selfSigned } from "../support/webhooks/receiver.ts";
 import { eventually } from "../support/eventually.ts";
 import { type DnsServer, startDnsServer } from "../support/webhooks/dns-server.ts";
 import { type RawEndpoint, startRawEndpoint } from "../support/webhooks/raw-endpoint.ts";
+import { pluck } from "../support/pluck.ts";
 
 const HOUR_MS = 3_600_000;
 const NAME = "hook.example.com";
@@ -122,10 +123,7 @@ describe("a sender of webhooks over TLS", () => {
       await sender.close();`);
     assert.equal(sending, "null\nthe certificate is self-signed\n");
     // What stands in the first line tells a request to a proxy from one to the endpoint.
-    assert.deepEqual(
-      proxy.requests.map(({ line }) => line),
-      ["POST /direct HTTP/1.1"],
-    );
+    assert.deepEqual(pluck(proxy.requests, "line"), ["POST /direct HTTP/1.1"]);
     assert.equal(endpoint.connections, 1);
     // The same environment does lead others to the proxy.
     const others = `fetch("http://127.0.0.1:${endpoint.port}/others", { signal: AbortSignal.timeout(3000) })`;

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { claimDeliveries } from "../../src/domain/delivery/webhooks/delivering/claim.ts";
 import { recordResults, type Result } from "../../src/domain/delivery/webhooks/delivering/record-results.ts";
 import type { WebhookOutcome } from "../../src/domain/delivery/webhooks/delivering/sender.ts";
 import { failWaitingWebhooks } from "../../src/jobs/sweeps.ts";
 import { openWebhookApp } from "../support/webhooks/webhook-app.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
@@ -129,20 +129,13 @@ describe("the health of a webhook", () => {
     const { status, disabledReason } = await hooks.webhook(id);
     assert.deepEqual([status, disabledReason], ["DISABLED", "The endpoint answered 410 Gone"]);
     assert.deepEqual(await hooks.mails(site.owner), ["webhook-disabled"]);
-    assert.deepEqual(
-      (await hooks.deliveries(id)).map((one) => one.status),
-      ["failed", "failed", "failed"],
-    );
+    assert.deepEqual(pluck(await hooks.deliveries(id), "status"), ["failed", "failed", "failed"]);
   });
 
   it("is no concern of tests: they are sent once, whatever comes of them", async () => {
     const { id } = await hooks.aWebhook(site);
     await hooks.happen(site);
-    await hooks.app.transact(({ db }) =>
-      sql`update webhook_deliveries set is_test = true, body = '{"n":1}' where webhook_id = ${id}`.execute(
-        db,
-      ),
-    );
+    await hooks.sql`update webhook_deliveries set is_test = true, body = '{"n":1}' where webhook_id = ${id}`;
     await answerDue(id, 410);
     const [test] = await hooks.deliveries(id);
     assert.deepEqual([test!.status, test!.attempts, test!.error], ["failed", 1, "it answered 410"]);
@@ -154,14 +147,9 @@ describe("the health of a webhook", () => {
   it("PAUSED or suspended lets deliveries wait uncounted, and gives them up after 72 hours", async () => {
     const { id } = await hooks.aWebhook(site);
     const other = await hooks.aWebhook(site);
-    const set = (status: string) =>
-      hooks.app.transact(({ db }) =>
-        sql`update webhooks set status = ${status} where id = ${id}`.execute(db),
-      );
+    const set = (status: string) => hooks.sql`update webhooks set status = ${status} where id = ${id}`;
     const approval = (status: string) =>
-      hooks.app.transact(({ db }) =>
-        sql`update tenants set approval_status = ${status} where id = ${site.tenantId}`.execute(db),
-      );
+      hooks.sql`update tenants set approval_status = ${status} where id = ${site.tenantId}`;
     await hooks.happen(site);
     await set("PAUSED");
     assert.equal(await answerDue(id, 200), 0);

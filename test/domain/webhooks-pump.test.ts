@@ -7,6 +7,7 @@ import { eventually, eventuallyHolds } from "../support/eventually.ts";
 import { type HookSite, openWebhookApp } from "../support/webhooks/webhook-app.ts";
 import { isSigned, type Receiver, startReceiver } from "../support/webhooks/receiver.ts";
 import { madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 const MINUTE_MS = 60_000;
 
@@ -31,7 +32,7 @@ describe("the pump of webhooks", () => {
     (made) => made.close(),
   );
   beforeEach(async () => {
-    await hooks.app.transact(({ db }) => sql`update webhooks set deleted_at = now()`.execute(db));
+    await hooks.sql`update webhooks set deleted_at = now()`;
     site = await hooks.aSite();
     // A worker process of its own for each test.
     app = { ...hooks.app };
@@ -143,10 +144,7 @@ describe("the pump of webhooks", () => {
     for (const { id } of [paused, deleted]) await deliverWebhooks.run(app, id);
     await sweep();
     await eventually(async () => (await statuses(well.id))[0] === "success");
-    assert.deepEqual(
-      receiver.received.map(({ path }) => path),
-      ["/well"],
-    );
+    assert.deepEqual(pluck(receiver.received, "path"), ["/well"]);
     assert.deepEqual(await statuses(paused.id), ["pending"]);
   });
 

@@ -14,6 +14,7 @@ import type { WebhookOutcome } from "../../src/domain/delivery/webhooks/deliveri
 import { Webhook } from "../../src/domain/delivery/webhooks/registration.ts";
 import { openWebhookApp } from "../support/webhooks/webhook-app.ts";
 import { madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 const MINUTE_MS = 60_000;
 const SENT_MS = 1_500;
@@ -76,10 +77,7 @@ describe("the schedule of deliveries", () => {
       }
       const { status, attempts, log, dueAt } = await only(id);
       assert.deepEqual([status, attempts, dueAt], ["failed", 5, null]);
-      assert.deepEqual(
-        log.map((one) => one.attempt),
-        [1, 2, 3, 4, 5],
-      );
+      assert.deepEqual(pluck(log, "attempt"), [1, 2, 3, 4, 5]);
       hooks.pass(24 * 60 * MINUTE_MS);
       assert.deepEqual(await claim(id), []);
       await hooks.app.transact(({ em }) => em.nativeDelete(Webhook, { id }));

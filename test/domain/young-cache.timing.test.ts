@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { eventually } from "../support/eventually.ts";
 import { OwnChanges, YoungCache } from "../../src/domain/kernel/caches.ts";
 import { ClientGone } from "../../src/domain/kernel/flights.ts";
+import { pluck } from "../support/pluck.ts";
 
 const MIB = 1024 * 1024;
 
@@ -29,10 +30,7 @@ describe("a cache of answers", () => {
     readings[1]!.resolve("new");
     assert.equal((await after).value, "new");
     readings[0]!.resolve("old");
-    assert.deepEqual(
-      (await Promise.all(before)).map(({ value }) => value),
-      ["old", "old"],
-    );
+    assert.deepEqual(pluck(await Promise.all(before), "value"), ["old", "old"]);
     const last = get();
     readings[2]?.resolve("newest");
     assert.notEqual((await last).value, "old");

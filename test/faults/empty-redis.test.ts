@@ -8,6 +8,7 @@ import { must } from "../support/http/client.ts";
 import { type RedisServer, startRedis } from "../support/processes/services.ts";
 import { SteadyPlayer } from "../support/rooms/steady-player.ts";
 import { startWebCluster, type WebCluster } from "../support/processes/two-servers.ts";
+import { pluck } from "../support/pluck.ts";
 
 const PLAYERS = 16;
 const EVENT_EVERY_MS = 30;
@@ -90,10 +91,7 @@ describe("a Redis that is killed and comes back empty under load", () => {
     await own.flushall();
     own.disconnect();
     const found = await eventually(seats, { timeoutMs: 60_000, label: "players can join again" });
-    assert.deepEqual(
-      found.map(({ roomId }) => roomId),
-      before.map(({ roomId }) => roomId),
-    );
+    assert.deepEqual(pluck(found, "roomId"), pluck(before, "roomId"));
     await spread();
   });
 
@@ -105,10 +103,7 @@ describe("a Redis that is killed and comes back empty under load", () => {
     await redis.start();
 
     const found = await eventually(seats, { timeoutMs: 60_000, label: "players can join again" });
-    assert.deepEqual(
-      found.map(({ roomId }) => roomId),
-      before.map(({ roomId }) => roomId),
-    );
+    assert.deepEqual(pluck(found, "roomId"), pluck(before, "roomId"));
     await spread();
     isLoaded = false;
     await load;

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
-import { sql } from "kysely";
 import { eventually } from "../support/eventually.ts";
 import { kill } from "../support/processes/process.ts";
 import { tell } from "../support/made.ts";
 import { type HookSite, openWebhookCluster, type WebhookCluster } from "../support/webhooks/webhook-app.ts";
 import { isSigned, type Received, type Receiver, startReceiver } from "../support/webhooks/receiver.ts";
+import { pluck } from "../support/pluck.ts";
 
 const EVENTS = 10_000;
 const COMMIT = 100;
@@ -36,18 +36,12 @@ describe("kill -9 of the worker that delivers, every two seconds", function () {
 
   /** Makes retries due now: waiting for the schedule is not what is tested here. */
   const hurry = () =>
-    cluster.app.transact(({ db }) =>
-      sql`update webhook_deliveries set due_at = now(), next_attempt_at = now()
-        where status = 'pending' and attempts > 0 and next_attempt_at = due_at and due_at > now()`.execute(
-        db,
-      ),
-    );
+    cluster.sql`update webhook_deliveries set due_at = now(), next_attempt_at = now()
+      where status = 'pending' and attempts > 0 and next_attempt_at = due_at and due_at > now()`;
   const left = async (): Promise<number> => {
-    const { rows } = await cluster.app.transact(({ db }) =>
-      sql<{ n: number }>`
-        select (select count(*) from webhook_deliveries where status = 'pending')
-          + (select count(*) from outbox_q) as n`.execute(db),
-    );
+    const rows = await cluster.sql<{ n: number }>`
+      select (select count(*) from webhook_deliveries where status = 'pending')
+        + (select count(*) from outbox_q) as n`;
     return rows[0]!.n;
   };
 
@@ -79,14 +73,9 @@ describe("kill -9 of the worker that delivers, every two seconds", function () {
       { timeoutMs: 120_000 },
     );
 
-    const counted = await cluster.app.transact(({ db }) =>
-      sql<{ status: string; n: number }>`
-        select status, count(*) as n from webhook_deliveries group by 1`.execute(db),
-    );
-    assert.deepEqual(
-      counted.rows.map(({ status, n }) => [status, n]),
-      [["success", EVENTS]],
-    );
+    const counted = await cluster.sql<{ status: string; n: number }>`
+      select status, count(*) as n from webhook_deliveries group by 1`;
+    assert.deepEqual(pluck(counted, "status", "n"), [["success", EVENTS]]);
     let again = 0;
     for (const [i, { plain }] of webhooks.entries())
       again += assertArrived(

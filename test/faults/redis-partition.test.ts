@@ -9,6 +9,7 @@ import { joinOnce, Staying } from "../support/rooms/staying.ts";
 import { SteadyPlayer } from "../support/rooms/steady-player.ts";
 import { startTcpProxy, type TcpProxy } from "../support/faults/tcp-proxy.ts";
 import { startWebCluster, type Web, type WebCluster } from "../support/processes/two-servers.ts";
+import { pluck } from "../support/pluck.ts";
 
 /** Longer than the lease, and until a room that was made meanwhile misses those who are not in it. */
 const APART_MS = LEASE_MS + 7_000;
@@ -103,7 +104,7 @@ describe("a web process that is cut off from Redis for longer than its lease, an
         for (const { shown } of [from, at]) assert.deepEqual(shown, range(1, seq));
         const { members, version } = await get(`/lobbies/${lobbyId}`);
         assert.deepEqual(
-          members.map(({ playerId, status }: Record<string, string>) => [playerId, status]),
+          pluck(members, "playerId", "status"),
           [host, guest, late].map(({ playerId }) => [playerId, "JOINED"]),
         );
         for (const { room, trail } of inLobby) {

@@ -5,6 +5,7 @@ import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { anAdventureGame, counting } from "../support/quests/quest-game.ts";
 import { madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 describe("adventures and the rest of a game", () => {
   const api = madeOnce(startApp);
@@ -182,15 +183,9 @@ describe("adventures and the rest of a game", () => {
 
   it("name their quests, and quests their adventures", async () => {
     const { data } = await game.get("/quests?adventureKey=season&sort=key");
-    assert.deepEqual(
-      data.map((one: Json) => one["key"]),
-      ["one", "two"],
-    );
+    assert.deepEqual(pluck(data, "key"), ["one", "two"]);
     const found = await game.get("/adventures?questKey=two&status=ACTIVE");
-    assert.deepEqual(
-      found.data.map((one: Json) => one["key"]),
-      ["season"],
-    );
+    assert.deepEqual(pluck(found.data, "key"), ["season"]);
     assert.equal((await game.get("/adventures?questKey=nobody")).pagination.total, 0);
   });
 

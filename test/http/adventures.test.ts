@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { settleAdventures } from "../../src/jobs/jobs.ts";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { startApp } from "../support/app/app.ts";
@@ -8,6 +7,7 @@ import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
 import { anAdventureGame, counting } from "../support/quests/quest-game.ts";
 import { madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 const DAY_MS = 86_400_000;
 const inDays = (days: number): string => new Date(Date.now() + days * DAY_MS).toISOString();
@@ -83,17 +83,15 @@ describe("adventures of players", () => {
     assert.equal(items[4].unlocksAt, new Date(midnight).toISOString());
     assert.equal((await game.questOf("un-e")).state, "LOCKED");
     // The clock of a job that is due, as of two days later.
-    await game.api.app.transact(({ db }) =>
-      sql`update player_adventures set started_at = started_at - interval '3 days', due_at = now()
-        where player_id = ${player}`.execute(db),
-    );
+    await game.api
+      .sql`update player_adventures set started_at = started_at - interval '3 days', due_at = now()
+      where player_id = ${player}`;
     await settleAdventures.run(game.api.app, "*");
     assert.equal((await game.adventureOf("unlocks")).items[4].unlocked, true);
     assert.equal((await game.questOf("un-e")).state, "AVAILABLE");
-    const { rows } = await game.api.app.transact(({ db }) =>
-      sql<{ n: number }>`select count(*)::int as n from outbox where player_id = ${player}
-        and type = 'adventure.quest_unlocked' and data ->> 'questKey' = 'un-e'`.execute(db),
-    );
+    const rows = await game.api.sql<{ n: number }>`
+      select count(*)::int as n from outbox where player_id = ${player}
+      and type = 'adventure.quest_unlocked' and data ->> 'questKey' = 'un-e'`;
     assert.equal(rows[0]!.n, 1);
   });
 
@@ -124,14 +122,11 @@ describe("adventures of players", () => {
     must(await game.post(`/players/${player}/balances/gems/grant`, { amount: 60 }), 201);
     const bought = must(await game.onAdventure("pass", "premium"), 200);
     assert.deepEqual([bought.premium, await gems()], [true, 1 + 60 - 50 + 1_100]);
-    assert.deepEqual(
-      bought.tiers.map((one: Json) => [one["reached"], one["claimed"], one["premiumClaimed"]]),
-      [
-        [true, true, true],
-        [true, false, true],
-        [false, false, false],
-      ],
-    );
+    assert.deepEqual(pluck(bought.tiers, "reached", "claimed", "premiumClaimed"), [
+      [true, true, true],
+      [true, false, true],
+      [false, false, false],
+    ]);
     assertError(await game.onAdventure("pass", "premium"), 409, "ALREADY_PREMIUM");
     assert.equal(must(await game.onAdventure("pass", "premium", { grant: true }), 200).premium, true);
     assert.equal(await gems(), 1_111);
@@ -301,10 +296,7 @@ describe("adventures of players", () => {
     await game.send("pz-1.done");
     assert.equal((await game.adventureOf("paused")).state, "IN_PROGRESS");
     const { data } = await game.get("/adventures/paused/versions");
-    assert.deepEqual(
-      data.map((one: Json) => one["version"]),
-      [2, 1],
-    );
+    assert.deepEqual(pluck(data, "version"), [2, 1]);
     must(await game.post("/quests/pz-1/pause"), 200);
     const archived = await game.api.delete("/api/v1/quests/pz-1", { key: game.tenant.key });
     assertError(archived, 409, "IN_USE");

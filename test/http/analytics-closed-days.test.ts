@@ -103,17 +103,14 @@ describe("days that are over", () => {
     const { projectId } = asker.tenant;
     await asker.store(HISTORY);
     await api.app.transact((work) => rollUp(work, projectId, { lagMs: -60_000 }));
-    await api.app.transact(({ db }) =>
-      sql`update analytics_rollups set rolled_up_at = now() - interval '1 day'
-        where project_id = ${projectId}::uuid`.execute(db),
-    );
+    await api.sql`update analytics_rollups set rolled_up_at = now() - interval '1 day'
+      where project_id = ${projectId}::uuid`;
     await asker.ask("overview", { timezone: "Asia/Tokyo", from: "2018-11-01", to: "2018-11-30" });
-    const isKept = () =>
-      api.app.transact(async ({ db }) => {
-        const { rows } = await sql`select from analytics_zones where project_id = ${projectId}::uuid
-          and timezone = 'Asia/Tokyo'`.execute(db);
-        return rows.length === 1;
-      });
+    const isKept = async () => {
+      const rows = await api.sql`select from analytics_zones where project_id = ${projectId}::uuid
+        and timezone = 'Asia/Tokyo'`;
+      return rows.length === 1;
+    };
     await eventually(isKept);
     await rollUpAnalytics.run(api.app, "*");
     for (const [zone, isClosed] of Object.entries({ UTC: true, "Asia/Tokyo": true, "Asia/Seoul": false }))

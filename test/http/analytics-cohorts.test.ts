@@ -4,6 +4,7 @@ import { type Happening, historiesAskedBy } from "../support/analytics/histories
 import { assertError } from "../support/http/assert-error.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
 import { must } from "../support/http/client.ts";
+import { pluck } from "../support/pluck.ts";
 
 type Row = { period: string | null; label: string; size: number; values: number[]; complete: boolean[] };
 
@@ -92,10 +93,7 @@ describe("cohorts", () => {
     ]);
     const { overall, metric } = await ask(`${september}&metric=sum:scored.points`);
     assert.equal(metric, "sum:scored.points");
-    assert.deepEqual(
-      overall.map(({ value }: { value: number }) => value),
-      [1.5, 10.1, 0, 4],
-    );
+    assert.deepEqual(pluck(overall, "value"), [1.5, 10.1, 0, 4]);
     await given(["ada", "order.paid", "2014-09-09T00:00:00Z", { sum: 3 }]);
     assert.deepEqual((await values("sum:order.paid:sum"))[0], [0, 3, 0, 0]);
   });

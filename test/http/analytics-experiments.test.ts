@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { compileRollout } from "../../src/domain/evaluation/running/limits.ts";
 import { studentT95 } from "../../src/domain/kernel/intervals.ts";
 import { anAsker, type Asker, type Past } from "../support/analytics/histories.ts";
@@ -9,6 +8,7 @@ import { pastMidnight } from "../support/eventually.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { rulesOf } from "../support/rules/rules-api.ts";
 import { madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 const RANGE = { from: "2026-05-01", to: "2026-05-10", asOf: "2026-06-01T00:00:00Z", timezone: "UTC" };
 const PLAYERS = 90;
@@ -92,11 +92,9 @@ describe("results of experiments", () => {
 
   /** The numbers of players by group, each with those of their events that a metric is of. */
   const groupsOf = async (rollout: { percent: number; holdoutPercent: number }) => {
-    const { rows } = await api.app.transact(({ db }) =>
-      sql<{ id: string; user: string }>`
-        select id::text as id, external_user_id as user from players
-        where project_id = ${asker.tenant.projectId}::uuid`.execute(db),
-    );
+    const rows = await api.sql<{ id: string; user: string }>`
+      select id::text as id, external_user_id as user from players
+      where project_id = ${asker.tenant.projectId}::uuid`;
     const bucketOf = compileRollout("lesson", rollout)!;
     const found = { IN: [] as number[], OUT: [] as number[], HELD: [] as number[] };
     for (const { id, user } of rows) found[bucketOf(id)].push(Number(user.slice(5)));
@@ -188,10 +186,7 @@ describe("results of experiments", () => {
       metric: "xpGranted,wau",
     });
     const [xp, wau] = metrics as Compared[];
-    assert.deepEqual(
-      [xp!.treated, xp!.control].map(({ value }) => value),
-      [10, 0],
-    );
+    assert.deepEqual(pluck([xp!.treated, xp!.control], "value"), [10, 0]);
     assert.deepEqual([xp!.treated.players, xp!.control.players], [IN.length, HELD.length]);
     assert.deepEqual([wau!.treated.value, wau!.control.value], [1, 1]);
     assert.match(notes.join(), /fewer than 100/);

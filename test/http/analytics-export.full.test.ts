@@ -11,6 +11,7 @@ import { exported, trackAll } from "../support/data/data.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 const MARCH = { from: "2026-03-01", to: "2026-03-31" };
 const AT = "2026-03-02T10:00:00.000Z";
@@ -119,10 +120,7 @@ describe("exports of analytics as files", () => {
     );
     const { groups } = await ask("segments", { asOf: asked.asOf });
     assert.deepEqual(
-      (await rowsOf({ report: "segments", asOf: asked.asOf })).map(({ segment, players }: Shown) => [
-        segment,
-        players,
-      ]),
+      pluck(await rowsOf({ report: "segments", asOf: asked.asOf }), "segment", "players"),
       groups.flatMap(({ segments }: Shown) =>
         segments.map(({ key: name, players }: Shown) => [name, players]),
       ),

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { gunzipSync } from "node:zlib";
-import { sql } from "kysely";
 import { prune, PRUNES } from "../../src/domain/registries/pruning.ts";
 import { aKey, aTenant, startApp } from "../support/app/app.ts";
 import { putOnPlan } from "../support/app/plans.ts";
@@ -10,6 +9,7 @@ import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
 import { jobResult } from "../support/app/processed.ts";
+import { pluck } from "../support/pluck.ts";
 
 const MARCH = { from: "2026-03-01", to: "2026-03-31" };
 const PATH = "/api/v1/analytics/exports";
@@ -112,11 +112,7 @@ describe("exports of analytics as jobs", () => {
   it("have no file before it is complete, and end when they are deleted", async () => {
     const { key } = tenant;
     const { id } = must(await api.post(PATH, { report: "events", ...MARCH }, { key }), 201);
-    await api.app.transact(({ db }) =>
-      sql`update project_jobs set due_at = '2126-01-01' where id = ${id}::uuid and status = 'QUEUED'`.execute(
-        db,
-      ),
-    );
+    await api.sql`update project_jobs set due_at = '2126-01-01' where id = ${id}::uuid and status = 'QUEUED'`;
     const { status } = must(await api.get(`${PATH}/${id}`, { key }), 200);
     if (status !== "SUCCEEDED")
       assertError(await api.get(`${PATH}/${id}/download`, { key }), 409, "INVALID_STATE");
@@ -134,24 +130,18 @@ describe("exports of analytics as jobs", () => {
     assertError(await get(`/jobs/${ofPlayers.id}/result`), 404);
     assertError(await api.post(`/api/v1/jobs/${ofPlayers.id}/cancel`, {}, { key }), 404);
     const { data } = must(await get("/jobs"), 200);
-    assert.deepEqual(
-      data.map(({ id }: { id: string }) => id),
-      [ofOverview.id],
-    );
+    assert.deepEqual(pluck(data, "id"), [ofOverview.id]);
   });
 
   it("are ten at most in a project, and gone a week after they were complete", async () => {
     const { key, projectId } = tenant;
     for (let n = 0; n < 10; n++) must(await api.post(PATH, { report: "segments" }, { key }), 201);
     assertError(await api.post(PATH, { report: "segments" }, { key }), 409, "EXPORT_LIMIT");
-    const pieces = () =>
-      api.app.transact(async ({ db }) => {
-        const { rows } = await sql<{ n: number }>`
-          select count(*) as n from analytics_export_pieces where project_id = ${projectId}::uuid`.execute(
-          db,
-        );
-        return rows[0]!.n;
-      });
+    const pieces = async () => {
+      const rows = await api.sql<{ n: number }>`
+        select count(*) as n from analytics_export_pieces where project_id = ${projectId}::uuid`;
+      return rows[0]!.n;
+    };
     await eventually(async () => (await pieces()) === 10, { timeoutMs: 60_000 });
     const expired = PRUNES.find(({ table }) => table === "analytics_exports")!;
     const pruneAt = (days: number) =>
@@ -173,9 +163,7 @@ describe("exports of analytics as jobs", () => {
     const job = must(await api.post("/api/v1/players/ext:ann/erase", { reason: "asked" }, { key }), 201);
     await jobResult(api, tenant, job.id);
     assertError(await api.get(`${PATH}/${id}`, { key }), 404);
-    const left = await api.app.transact(({ db }) =>
-      sql`select from analytics_export_pieces where export_id = ${id}::uuid`.execute(db),
-    );
-    assert.equal(left.rows.length, 0);
+    const left = await api.sql`select from analytics_export_pieces where export_id = ${id}::uuid`;
+    assert.equal(left.length, 0);
   });
 });

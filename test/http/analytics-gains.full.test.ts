@@ -17,6 +17,7 @@ import {
 } from "../support/analytics/histories.ts";
 import { cases } from "../support/properties.ts";
 import { madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 const HOUR_MS = 3_600_000;
 const USERS = ["a", "b", "c", "d", "e", "f"];
@@ -130,7 +131,7 @@ describe("rollups of what players gain", () => {
     const range = { from: "2018-10-30", to: "2018-10-31" };
     const { metrics } = await asker.ask("overview", range);
     assert.deepEqual(
-      [metrics.xpGranted, metrics.badgesEarned, metrics.currencyGranted.coins].map(({ value }) => value),
+      pluck([metrics.xpGranted, metrics.badgesEarned, metrics.currencyGranted.coins], "value"),
       [20_008, 2, 9],
     );
     assert.deepEqual(metrics.xpGranted.series, [20_007, 1]);
@@ -141,9 +142,6 @@ describe("rollups of what players gain", () => {
     });
     assert.deepEqual([later.metrics.xpGranted.value, later.metrics.xpGranted.series], [0, [0, 0]]);
     const { series } = await asker.ask("trends", { ...range, metric: "currencyGranted:coins" });
-    assert.deepEqual(
-      series[0].points.map(({ value }: { value: number }) => value),
-      [6, 3],
-    );
+    assert.deepEqual(pluck(series[0].points, "value"), [6, 3]);
   });
 });

@@ -10,6 +10,7 @@ import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
 import { playersOf } from "../support/players/players.ts";
+import { pluck } from "../support/pluck.ts";
 
 const MARCH = { from: "2026-03-01", to: "2026-03-31" };
 
@@ -60,11 +61,18 @@ describe("exports of retention, cohorts and funnels", () => {
     const funnel = await ask("funnels", steps);
     const rows = await rowsOf("funnels", steps);
     assert.deepEqual(
-      rows.filter(({ breakdown }) => breakdown === null).map(({ index, players }) => [index, players]),
-      funnel.steps.map(({ index, players }: Shown) => [index, players]),
+      pluck(
+        rows.filter(({ breakdown }) => breakdown === null),
+        "index",
+        "players",
+      ),
+      pluck(funnel.steps, "index", "players"),
     );
     assert.deepEqual(
-      rows.filter(({ breakdown }) => breakdown === "(none)").map(({ players }) => players),
+      pluck(
+        rows.filter(({ breakdown }) => breakdown === "(none)"),
+        "players",
+      ),
       funnel.breakdown[0].players,
     );
     assertError(await get({ report: "funnels", steps: "quiz" }, tenant.key), 400);

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { startApp } from "../support/app/app.ts";
 import { anAsker, rollUpAll, type Past } from "../support/analytics/histories.ts";
 import { assertError } from "../support/http/assert-error.ts";
@@ -7,6 +6,7 @@ import { eventually } from "../support/eventually.ts";
 import { must } from "../support/http/client.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
 import { jobResult } from "../support/app/processed.ts";
+import { pluck } from "../support/pluck.ts";
 
 const AS_OF = "2026-06-01T00:00:00Z";
 const RANGE = { from: "2026-05-01", to: "2026-05-10", asOf: AS_OF, timezone: "UTC" };
@@ -99,11 +99,7 @@ describe("the players behind a number", () => {
   it("have no time of a last event once their events are deleted with age", async () => {
     const { projectId } = asker.tenant;
     await rollUpAll(api, projectId);
-    await api.app.transact(({ db }) =>
-      sql`delete from tracked_events where project_id = ${projectId} and external_user_id = ${"ann"}`.execute(
-        db,
-      ),
-    );
+    await api.sql`delete from tracked_events where project_id = ${projectId} and external_user_id = ${"ann"}`;
     const query = { of: "segments", segment: "lifecycle:dormant", asOf: AS_OF, timezone: "UTC" };
     const { data } = await asker.ask("players", query);
     const times = data.map((one: Record<string, string>) => [one["externalUserId"], one["lastActiveAt"]]);
@@ -121,10 +117,7 @@ describe("the players behind a number", () => {
     };
     const { key } = asker.tenant;
     const { data } = must(await api.post("/api/v1/analytics/players", { funnel: body }, { key }), 200);
-    assert.deepEqual(
-      data.map((one: { externalUserId: string }) => one.externalUserId),
-      ["cid"],
-    );
+    assert.deepEqual(pluck(data, "externalUserId"), ["cid"]);
   });
 
   it("are named by each answer: a path and the parameters", async () => {
@@ -236,9 +229,7 @@ describe("the players behind a number", () => {
     const result = await jobResult(api, { key }, made.jobId);
     assert.deepEqual(result, { segmentKey: "joined", added: 1_203, isArchived: false });
     assert.equal(must(await api.get("/api/v1/segments/joined", { key }), 200).memberCount, 1_203);
-    const { rows } = await api.app.transact(({ db }) =>
-      sql`select 1 from analytics_listed where project_id = ${projectId}::uuid`.execute(db),
-    );
+    const rows = await api.sql`select 1 from analytics_listed where project_id = ${projectId}::uuid`;
     assert.equal(rows.length, 0);
   });
 });

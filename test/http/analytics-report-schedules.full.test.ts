@@ -165,12 +165,10 @@ describe("scheduled reports of analytics", () => {
     assert.ok(series[0].total >= 987_654);
     assert.ok(!text.includes(String(series[0].total)), "numbers stay behind the sign-in");
     assertError(await api.get(`${REPORTS}/${id}/runs/${run.id}/result`), 401, "CREDENTIALS_MISSING");
-    const others = await api.app.transact(({ db }) =>
-      sql`
-        select from email_logs where template = 'report-ready'
-          and user_id in (${gone.userId}::uuid, ${suspended.userId}::uuid)`.execute(db),
-    );
-    assert.equal(others.rows.length, 0);
+    const others = await api.sql`
+      select from email_logs where template = 'report-ready'
+        and user_id in (${gone.userId}::uuid, ${suspended.userId}::uuid)`;
+    assert.equal(others.length, 0);
     assert.deepEqual(await at.told("report.ready"), [
       {
         reportId: id,
@@ -276,9 +274,7 @@ describe("scheduled reports of analytics", () => {
     await at.dueAgo(other.id, 3);
     await runReports.run(api.app, "*");
     const runs = async () => {
-      const { rows } = await api.app.transact(({ db }) =>
-        sql`select from analytics_report_runs where report_id = ${id}::uuid`.execute(db),
-      );
+      const rows = await api.sql`select from analytics_report_runs where report_id = ${id}::uuid`;
       return rows.length;
     };
     assert.equal(await runs(), 0);

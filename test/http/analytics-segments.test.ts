@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { startApp } from "../support/app/app.ts";
 import { anAsker, type Past, rollUpAll } from "../support/analytics/histories.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 const DAY_MS = 86_400_000;
 const LAST = Date.parse("2026-05-31T12:00:00Z");
@@ -105,14 +105,12 @@ describe("the segments of analytics", () => {
     const users = Array.from({ length: 200 }, (_, i) => `p${i}`);
     await asker.store(users.flatMap((user) => seen(user, 0)));
     const { projectId } = asker.tenant;
-    await api.app.transact(({ db }) =>
-      sql`
-        update players set xp = case when n < 3 then 900 else 200 - n end,
-          level = case when n < 3 then 50 else 2 end
-        from (select substr(external_user_id, 2)::int as n, id from players
-          where project_id = ${projectId}::uuid) x
-        where project_id = ${projectId}::uuid and players.id = x.id`.execute(db),
-    );
+    await api.sql`
+      update players set xp = case when n < 3 then 900 else 200 - n end,
+        level = case when n < 3 then 50 else 2 end
+      from (select substr(external_user_id, 2)::int as n, id from players
+        where project_id = ${projectId}::uuid) x
+      where project_id = ${projectId}::uuid and players.id = x.id`;
     assert.deepEqual(await read("xp"), { top_1: 3, top_10: 17, top_25: 30, top_50: 50, rest: 100 });
     assert.deepEqual(await read("level"), { "1": 0, "2-4": 197, "5-9": 0, "10-19": 0, "20-49": 0, "50+": 3 });
   });
@@ -194,11 +192,7 @@ describe("the segments of analytics", () => {
     for (const path of ["players", "segments/lifecycle/churned/players"]) {
       const number = path === "players" ? { of: "segments", segment: "lifecycle:churned" } : {};
       const { data } = await asker.ask(path, { ...named, ...number });
-      assert.deepEqual(
-        data.map(({ externalUserId }: { externalUserId: string }) => externalUserId),
-        ["bob"],
-        path,
-      );
+      assert.deepEqual(pluck(data, "externalUserId"), ["bob"], path);
     }
     assert.deepEqual(await read("lifecycle", { "filter[eventType]": "seen" }), {
       new: 1,

@@ -80,7 +80,7 @@ describe("exports of analytics that are streamed", () => {
     const socket = ask();
     await once(socket, "readable");
     const [cursor] = await openCursors(api);
-    await api.app.transact(({ db }) => sql`close ${sql.id(cursor!)}`.execute(db));
+    await api.sql`close ${sql.id(cursor!)}`;
     const text = await readAll(socket);
     assert.ok(text.length > 0 && text.length < LEAST_BYTES);
     assert.ok(!text.includes("X-Export-Rows: "), "there is a trailer");

@@ -4,6 +4,7 @@ import { anAsker, type Past } from "../support/analytics/histories.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 type Point = { date: string; start: string; value: number | null; complete: boolean; partial?: true };
 type Series = { metric: string; breakdown: string | null; total: number | null; points: Point[] };
@@ -47,10 +48,7 @@ describe("the trends of analytics", () => {
   it("mark what was not over at asOf", async () => {
     const query = { metric: "events", from: "2026-03-01", to: "2026-03-03", asOf: "2026-03-02T12:00:00Z" };
     const [events] = await series(query);
-    assert.deepEqual(
-      events!.points.map(({ complete }) => complete),
-      [true, false, false],
-    );
+    assert.deepEqual(pluck(events!.points, "complete"), [true, false, false]);
   });
 
   const MATCHES: readonly Past[] = [
@@ -164,7 +162,7 @@ describe("the trends of analytics", () => {
       for (const interval of ["day", "week"]) {
         const found = await series({ ...query, compare, interval });
         assert.deepEqual(
-          found.map(({ metric, total }) => [metric, total]),
+          pluck(found, "metric", "total"),
           names.map((name) => [name, name === "stickiness" ? null : 0]),
         );
       }

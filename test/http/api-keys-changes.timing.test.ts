@@ -5,6 +5,7 @@ import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { aMember } from "../support/app/member.ts";
 import { putOnPlan } from "../support/app/plans.ts";
+import { pluck } from "../support/pluck.ts";
 
 describe("a change of an API key", () => {
   let api: TestApp;
@@ -104,10 +105,7 @@ describe("a change of an API key", () => {
       api.app.transact(({ em }) => em.find(ApiKey, { id: [id, kept.id] }, { orderBy: { id: 1 } }));
     assert.equal((await api.get(`${keysPath()}/${id}`, { token: tenant.token })).body.status, "EXPIRED");
     await api.app.transact(markExpiredKeys);
-    assert.deepEqual(
-      (await read()).map(({ status }) => status),
-      ["EXPIRED", "ACTIVE"],
-    );
+    assert.deepEqual(pluck(await read(), "status"), ["EXPIRED", "ACTIVE"]);
     assertError(await use(key), 401, "API_KEY_EXPIRED");
     const list = (await api.get(keysPath(), { token: tenant.token })).body;
     assert.equal(list.find((one: { id: string }) => one.id === id).status, "EXPIRED");

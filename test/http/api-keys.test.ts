@@ -19,6 +19,7 @@ import { assertError } from "../support/http/assert-error.ts";
 import { type Client, must } from "../support/http/client.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
 import { aMailTo, mailsTo } from "../support/mail/mailbox.ts";
+import { pluck } from "../support/pluck.ts";
 
 describe("the making of API keys", () => {
   const keysPath = () => `/api/v1/projects/${tenant.projectId}/api-keys`;
@@ -290,15 +291,9 @@ describe("API keys", () => {
       const { token, projectId } = await aTenant(api);
       const made = (await api.post(keysPath(projectId), { name: "Second" }, { token })).body;
       const list = async (query = "") => (await api.get(keysPath(projectId) + query, { token })).body;
-      assert.deepEqual(
-        (await list()).map(({ name }: { name: string }) => name),
-        ["Second", "Test key"],
-      );
+      assert.deepEqual(pluck(await list(), "name"), ["Second", "Test key"]);
       await api.delete(`${keysPath(projectId)}/${made.id}`, { token });
-      assert.deepEqual(
-        (await list()).map(({ name }: { name: string }) => name),
-        ["Test key"],
-      );
+      assert.deepEqual(pluck(await list(), "name"), ["Test key"]);
       assert.equal((await list("?includeRevoked=false")).length, 1);
       const [revoked, active] = await list("?includeRevoked=true");
       assert.deepEqual([revoked.status, active.status], ["REVOKED", "ACTIVE"]);

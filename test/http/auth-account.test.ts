@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { sql } from "kysely";
 import { routes } from "../../src/http/routes.ts";
 import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
@@ -21,9 +20,7 @@ describe("a user's own account", () => {
   const login = (email: string, password: string) => api.post("/api/v1/auth/login", { email, password });
   const verify = (token: string) => api.post("/api/v1/auth/verify-email", { token });
   const audited = async (action: string, target: string): Promise<number> => {
-    const { rows } = await api.app.transact(({ db }) =>
-      sql`select 1 from audit_log where action = ${action} and target_id = ${target}`.execute(db),
-    );
+    const rows = await api.sql`select 1 from audit_log where action = ${action} and target_id = ${target}`;
     return rows.length;
   };
 

@@ -214,10 +214,8 @@ describe("sessions", () => {
 
     it("tells the last use to a minute", async () => {
       const before = new Date(Date.now() - 3_600_000);
-      await api.app.transact(({ db }) =>
-        sql`update sessions set last_used_at = ${before.toISOString()}::timestamptz
-          where id = ${idOf(member)}::uuid`.execute(db),
-      );
+      await api.sql`update sessions set last_used_at = ${before.toISOString()}::timestamptz
+        where id = ${idOf(member)}::uuid`;
       forgetSessions();
       await eventuallyHolds(async () => {
         const { data } = await list(member.token);

@@ -69,14 +69,10 @@ describe("a smaller plan", () => {
     assert.deepEqual(await statuses(ids), ["PAUSED", "PAUSED", "ACTIVE", "ACTIVE"]);
     // Whoever paused it, or if it was disabled.
     assertError(await change(ids[0]!, "ACTIVE"), 402, "PLAN_LIMIT_EXCEEDED");
-    await api.app.transact(({ db }) =>
-      sql`update webhooks set status = 'DISABLED' where id = ${ids[1]!}::uuid`.execute(db),
-    );
+    await api.sql`update webhooks set status = 'DISABLED' where id = ${ids[1]!}::uuid`;
     assertError(await change(ids[1]!, "ACTIVE"), 402, "PLAN_LIMIT_EXCEEDED");
     must(await change(ids[2]!, "ACTIVE"), 200);
-    await api.app.transact(({ db }) =>
-      sql`update webhooks set status = 'PAUSED' where id = ${ids[1]!}::uuid`.execute(db),
-    );
+    await api.sql`update webhooks set status = 'PAUSED' where id = ${ids[1]!}::uuid`;
     await plan("FREE");
     await putOnPlan(api, tenant.tenantId, "PRO", { webhooks: 0 });
     await plan("PRO", { webhooks: null });
@@ -167,9 +163,7 @@ describe("a smaller plan", () => {
       /12 of the 10 events .* your plan STARTER .* More than 12 are refused/,
     );
     // Another month begins anew.
-    await api.app.transact(({ db }) =>
-      sql`update usage_notices set month = month - 1 where tenant_id = ${tenant.tenantId}`.execute(db),
-    );
+    await api.sql`update usage_notices set month = month - 1 where tenant_id = ${tenant.tenantId}`;
     await use(9, 0);
     assert.equal((await mails()).length, 4);
   });

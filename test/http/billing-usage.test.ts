@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { monthOf, monthStart } from "../../src/domain/kernel/work.ts";
 import { type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { putOnPlan } from "../support/app/plans.ts";
@@ -7,6 +6,7 @@ import { eventually } from "../support/eventually.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 const USAGE = "/api/v1/billing/usage";
 
@@ -54,10 +54,8 @@ describe("the usage of a plan", () => {
     must(await api.post("/api/v1/events?wait=true", event("cy"), { key: tenant.key }), 200);
     assert.equal(await players(), 3);
     // As if Ada had played last in the month before.
-    await api.app.transact(({ db }) =>
-      sql`update players set active_month = active_month - 1
-        where project_id = ${tenant.projectId} and external_user_id = 'ada'`.execute(db),
-    );
+    await api.sql`update players set active_month = active_month - 1
+      where project_id = ${tenant.projectId} and external_user_id = 'ada'`;
     must(await api.post("/api/v1/events?wait=true", event("ada"), { key: tenant.key }), 200);
     assert.equal(await players(), 4);
   });
@@ -65,10 +63,8 @@ describe("the usage of a plan", () => {
   it("is of a month in UTC, and the counters of others stay", async () => {
     const now = api.app.clock();
     const before = monthOf(monthStart(now, -1));
-    await api.app.transact(({ db }) =>
-      sql`insert into usage_counters (tenant_id, month, slot, events, players)
-        values (${tenant.tenantId}, ${before}, 0, 500, 500)`.execute(db),
-    );
+    await api.sql`insert into usage_counters (tenant_id, month, slot, events, players)
+      values (${tenant.tenantId}, ${before}, 0, 500, 500)`;
     await allow(1);
     must(await send(event("ada")), 200);
     assert.equal(await events(), 1);
@@ -127,10 +123,7 @@ describe("the usage of a plan", () => {
       api.post("/api/v1/events", event("bo"), { key: other.key }),
       send(event("ada")),
     ]);
-    assert.deepEqual(
-      answers.map(({ status }) => status),
-      [402, 200, 200],
-    );
+    assert.deepEqual(pluck(answers, "status"), [402, 200, 200]);
     assert.deepEqual([await events(), await events(other)], [1, 1]);
   });
 

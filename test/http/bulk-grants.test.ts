@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { sql } from "kysely";
 import { startApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
@@ -16,22 +15,20 @@ describe("bulk grants", () => {
     game.post("/grants/bulk", { bundle: { xp: 5 }, reason: "thanks", ...body }, key);
   const resultOf = (id: string): Promise<Record<string, number>> => jobResult(api, game.tenant, id);
   /** Players made at once, by SQL: their ids. */
-  const crowd = (count: number): Promise<string[]> =>
-    api.app.transact(async ({ db }) => {
-      const { rows } = await sql<{ id: string }>`
-        insert into players (project_id, id, external_user_id, created_at, updated_at)
-        select ${game.tenant.projectId}, gen_random_uuid(), 'u' || n, now(), now()
-        from generate_series(1, ${count}) as n returning id`.execute(db);
-      return rows.map(({ id }) => id);
-    });
-  const sums = (): Promise<{ n: number; xp: number; keys: number }> =>
-    api.app.transact(async ({ db }) => {
-      const { rows } = await sql<{ n: number; xp: number; keys: number }>`
-        select count(*)::int as n, sum(amount)::int as xp,
-          count(distinct (player_id, idempotency_key))::int as keys
-        from ledger_entries where project_id = ${game.tenant.projectId}`.execute(db);
-      return rows[0]!;
-    });
+  const crowd = async (count: number): Promise<string[]> => {
+    const rows = await api.sql<{ id: string }>`
+      insert into players (project_id, id, external_user_id, created_at, updated_at)
+      select ${game.tenant.projectId}, gen_random_uuid(), 'u' || n, now(), now()
+      from generate_series(1, ${count}) as n returning id`;
+    return rows.map(({ id }) => id);
+  };
+  const sums = async (): Promise<{ n: number; xp: number; keys: number }> => {
+    const rows = await api.sql<{ n: number; xp: number; keys: number }>`
+      select count(*)::int as n, sum(amount)::int as xp,
+        count(distinct (player_id, idempotency_key))::int as keys
+      from ledger_entries where project_id = ${game.tenant.projectId}`;
+    return rows[0]!;
+  };
 
   it("give everybody on a list once, over several pages, and count who was skipped", async () => {
     const ids = await crowd(450);
@@ -75,10 +72,8 @@ describe("bulk grants", () => {
     const job = must(await start({ playerIds: ids.slice(0, 2) }), 201);
     await resultOf(job.id);
     // As if the state of a job had been lost after its page: its keys are taken.
-    await api.app.transact(({ db }) =>
-      sql`update project_jobs set status = 'QUEUED', state = '{}', params = jsonb_set(params, '{playerIds}',
-        ${JSON.stringify(ids)}::jsonb), due_at = now() where id = ${job.id}`.execute(db),
-    );
+    await api.sql`update project_jobs set status = 'QUEUED', state = '{}', params = jsonb_set(params, '{playerIds}',
+      ${JSON.stringify(ids)}::jsonb), due_at = now() where id = ${job.id}`;
     await eventually(async () => (await sums()).n === 4);
     assert.deepEqual(await resultOf(job.id), { granted: 2, skipped: 0, failed: 2 });
     assert.deepEqual(await sums(), { n: 4, xp: 20, keys: 4 });

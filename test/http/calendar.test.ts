@@ -4,6 +4,7 @@ import { aGame } from "../support/app/game.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 describe("the calendar of a project", () => {
   const api = madeOnce(startApp);
@@ -48,10 +49,7 @@ describe("the calendar of a project", () => {
     assert.equal(must(await game.get("/players/ext:ann"), 200).xp, 15, "once a day, on three days");
     const query = "from=2026-02-27&to=2026-03-03";
     const { data, runs } = must(await game.get(`/players/ext:ann/streaks/daily/history?${query}`), 200);
-    assert.deepEqual(
-      data.map(({ done }: { done: boolean }) => done),
-      [false, true, true, true, false],
-    );
+    assert.deepEqual(pluck(data, "done"), [false, true, true, true, false]);
     assert.deepEqual([runs[0].startedOn, runs[0].endedOn], ["2026-02-28", "2026-03-02"]);
   });
 

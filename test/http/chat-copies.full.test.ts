@@ -7,6 +7,7 @@ import { aLobbyGame } from "../support/lobbies/room.ts";
 import { aMember } from "../support/app/member.ts";
 import { playersOf } from "../support/players/players.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 const SECRET = "meet me at the old mill";
 const LATER = "meet me at the new bridge";
@@ -67,13 +68,10 @@ describe("what is said in private channels", () => {
     const seqs = [await say(direct, `${SECRET} @bob`), await say(lobby, `${SECRET} @bob`)];
     for (const credentials of await readersOfPlayers()) {
       const notes = await notesFor(credentials);
-      assert.deepEqual(
-        notes.map(({ type, body, data }) => [type, body, data]),
-        [
-          ["chat-mention", null, { channelId: lobby, seq: seqs[1] }],
-          ["chat-mention", null, { channelId: direct, seq: seqs[0] }],
-        ],
-      );
+      assert.deepEqual(pluck(notes, "type", "body", "data"), [
+        ["chat-mention", null, { channelId: lobby, seq: seqs[1] }],
+        ["chat-mention", null, { channelId: direct, seq: seqs[0] }],
+      ]);
       assert.equal(new Set(notes.map(({ title }) => title)).size, 1, "no name of a channel nor of a sender");
       const stream = JSON.stringify(must(await api.get(`/api/v1/players/${bob}/activity`, credentials), 200));
       assert.ok(stream.includes('"inbox.message"'));
@@ -145,10 +143,7 @@ describe("what is said in private channels", () => {
     const text = JSON.stringify(tables);
     for (const hidden of [SECRET, REASON, "my former words", "my removed words"])
       assert.equal(text.includes(hidden), false, hidden);
-    assert.deepEqual(
-      tables.chat_messages.map(({ content }: { content: string }) => content),
-      ["my own words", ""],
-    );
+    assert.deepEqual(pluck(tables.chat_messages, "content"), ["my own words", ""]);
     assert.deepEqual([tables.chat_sanctions.length, tables.inbox_messages.length], [1, 1]);
   });
 

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import type { Role } from "../../src/domain/kernel/caller.ts";
 import { aKey, type Answer, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
@@ -131,11 +130,9 @@ describe("private channels", () => {
 
   it("are told to no webhook and no feed, public ones are", async () => {
     must(await game.post("/chat/channels/global/messages", { content: "Hello", playerId: ada }), 201);
-    const { rows } = await api.app.transact(({ db }) =>
-      sql<{ content: string }>`
-        select data->>'content' as content from outbox
-        where project_id = ${game.tenant.projectId} and type = 'chat.message_sent'`.execute(db),
-    );
+    const rows = await api.sql<{ content: string }>`
+      select data->>'content' as content from outbox
+      where project_id = ${game.tenant.projectId} and type = 'chat.message_sent'`;
     assert.deepEqual(rows, [{ content: "Hello" }]);
   });
 });

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { type ChatLine } from "../../src/domain/kernel/events/social-views.ts";
 import { chatTopic } from "../../src/domain/kernel/topics.ts";
 import { startApp } from "../support/app/app.ts";
@@ -10,6 +9,7 @@ import { eventually } from "../support/eventually.ts";
 import { emitted } from "../support/app/outbox.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
 import { jobResult } from "../support/app/processed.ts";
+import { pluck } from "../support/pluck.ts";
 
 const OPEN = { slowModeSeconds: 0, burstMessages: 0, minuteMessages: 0 };
 
@@ -71,10 +71,8 @@ describe("reports of messages", () => {
     });
     // Of before: they do not count.
     must(await report(seq, "ext:p6"), 201);
-    await api.app.transact(({ db }) =>
-      sql`update chat_reports set created_at = created_at - interval '11 minutes'
-        where project_id = ${game.tenant.projectId}`.execute(db),
-    );
+    await api.sql`update chat_reports set created_at = created_at - interval '11 minutes'
+      where project_id = ${game.tenant.projectId}`;
     for (const player of [0, 1, 2]) must(await report(seq, `ext:p${player}`), 201);
     assert.deepEqual(await seenBy(seq, "ext:p5"), ["you again", "VISIBLE"]);
     const racing = await Promise.all([3, 4, 5].map((player) => report(seq, `ext:p${player}`)));
@@ -168,10 +166,11 @@ describe("reports of messages", () => {
     assert.deepEqual([sanctions[0].reason, sanctionCount, reports[0].id, reportCount], ["Spam", 1, id, 1]);
     const restored = must(await game.post(`${messages}/${seq}/restore`), 200);
     assert.deepEqual([restored.content, restored.moderation], ["shit happens", "VISIBLE"]);
-    assert.deepEqual(
-      (await toldOf("chat.message_moderated")).map(({ action }) => action),
-      ["MASKED", "REMOVED", "RESTORED"],
-    );
+    assert.deepEqual(pluck(await toldOf("chat.message_moderated"), "action"), [
+      "MASKED",
+      "REMOVED",
+      "RESTORED",
+    ]);
   });
 
   it("are listed oldest first, and go with players who are merged or erased", async () => {
@@ -191,10 +190,7 @@ describe("reports of messages", () => {
     const job = must(await game.post("/players/ext:p1/erase", { reason: "asked for" }), 201);
     await jobResult(api, game.tenant, job.id);
     const left = must(await game.get("/chat/reports"), 200).data;
-    assert.deepEqual(
-      left.map((it: { note: string | null }) => it.note),
-      [null, null],
-    );
+    assert.deepEqual(pluck(left, "note"), [null, null]);
     assert.equal(must(await game.get("/chat/sanctions"), 200).pagination.total, 0);
   });
 });

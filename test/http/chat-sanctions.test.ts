@@ -190,10 +190,8 @@ describe("mutes, bans and appeals", () => {
     // Two more times in the week, at once and again.
     const sender = { projectId: game.tenant.projectId, channelId: trade, playerId: ada };
     for (let time = 0; time < 3; time += 1) {
-      await api.app.transact(({ db }) =>
-        sql`update chat_sanctions set created_at = created_at - interval '11 minutes'
-          where project_id = ${game.tenant.projectId} and is_automatic`.execute(db),
-      );
+      await api.sql`update chat_sanctions set created_at = created_at - interval '11 minutes'
+        where project_id = ${game.tenant.projectId} and is_automatic`;
       const twice = () => api.app.transact((work) => muteBlocked(work, sender));
       await Promise.all([twice(), twice()]);
     }

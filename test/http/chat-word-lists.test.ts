@@ -4,6 +4,7 @@ import { assertError } from "../support/http/assert-error.ts";
 import { aGame, auditOf } from "../support/app/game.ts";
 import { must } from "../support/http/client.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 const OPEN = { slowModeSeconds: 0, burstMessages: 0, minuteMessages: 0, profanity: "OFF" };
 
@@ -60,24 +61,17 @@ describe("word lists", () => {
     assert.deepEqual([made.words, made.wordCount, made.match], [["b", "a"], 2, "WORD"]);
     must(await put("slurs", list("BLOCK", [], "SUBSTRING")), 200);
     const { data } = must(await game.get("/chat/word-lists"), 200);
-    assert.deepEqual(
-      data.map(({ key, action, wordCount, words }: Record<string, unknown>) => [
-        key,
-        action,
-        wordCount,
-        words,
-      ]),
-      [["slurs", "BLOCK", 0, undefined]],
-    );
+    assert.deepEqual(pluck(data, "key", "action", "wordCount", "words"), [["slurs", "BLOCK", 0, undefined]]);
     const shown = must(await game.get("/chat/word-lists/slurs"), 200);
     assert.deepEqual([shown.words, shown.createdAt], [[], made.createdAt]);
     must(await game.remove("/chat/word-lists/slurs"), 200);
     assertError(await game.get("/chat/word-lists/slurs"), 404);
     const audited = (await auditOf(api, "slurs")).filter(({ tenant }) => tenant === game.tenant.tenantId);
-    assert.deepEqual(
-      audited.map(({ action }) => action),
-      ["chat_word_list.saved", "chat_word_list.saved", "chat_word_list.deleted"],
-    );
+    assert.deepEqual(pluck(audited, "action"), [
+      "chat_word_list.saved",
+      "chat_word_list.saved",
+      "chat_word_list.deleted",
+    ]);
   });
 
   it("are refused when they have what no text can have, or too much", async () => {

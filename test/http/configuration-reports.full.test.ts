@@ -8,6 +8,7 @@ import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { rulesOf } from "../support/rules/rules-api.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 const PATH = "/api/v1/analytics/reports";
 const WEEKLY = {
@@ -60,10 +61,7 @@ describe("saved reports in a project's configuration", () => {
     const created = await imported(document, {}, other.tenant.key);
     const expected = document.analyticsReports.map(({ key }: Report) => [key, "CREATE"]);
     const ofReports = (created as Report[]).filter(({ section }) => section === "analyticsReports");
-    assert.deepEqual(
-      ofReports.map(({ key, action }) => [key, action]),
-      expected,
-    );
+    assert.deepEqual(pluck(ofReports, "key", "action"), expected);
     assert.deepEqual(await exported(other.tenant.key), document);
     assert.deepEqual(await imported(document, { prune: true }, other.tenant.key), []);
 
@@ -95,26 +93,17 @@ describe("saved reports in a project's configuration", () => {
     ];
     assert.deepEqual(must(await post("diff", { analyticsReports }), 200).changes, changes);
     assert.deepEqual(await imported({ analyticsReports }, { dryRun: true }), changes);
-    assert.deepEqual(
-      (await list()).map(({ key }) => key),
-      ["other", "weekly"],
-    );
+    assert.deepEqual(pluck(await list(), "key"), ["other", "weekly"]);
     assert.deepEqual(await imported({ analyticsReports }), changes);
-    assert.deepEqual(
-      (await exported()).analyticsReports.map(({ key, name }: Report) => [key, name]),
-      [
-        ["new", "New"],
-        ["other", "A report"],
-        ["weekly", "Events"],
-      ],
-    );
+    assert.deepEqual(pluck((await exported()).analyticsReports, "key", "name"), [
+      ["new", "New"],
+      ["other", "A report"],
+      ["weekly", "Events"],
+    ]);
     assert.deepEqual(await imported({ badges: [] }, { prune: true }), []);
     const pruned = [{ section, key: "other", action: "DELETE", fields: [] }];
     assert.deepEqual(await imported({ analyticsReports }, { prune: true }), pruned);
-    assert.deepEqual(
-      (await list()).map(({ key }) => key),
-      ["weekly", "new"],
-    );
+    assert.deepEqual(pluck(await list(), "key"), ["weekly", "new"]);
   });
 
   it("keep who is told and the next run, and the zone that a document leaves out", async () => {

@@ -6,6 +6,7 @@ import { aMember } from "../support/app/member.ts";
 import { aSeason, counting } from "../support/quests/quest-game.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
 import { definitionDocument } from "../support/rules/plan.ts";
+import { pluck } from "../support/pluck.ts";
 
 const rule = {
   key: "welcome",
@@ -58,10 +59,7 @@ describe("a project's configuration", () => {
     assert.equal(missing.body.error.details[0].field, "rewards.a.bundle.badges.0.badgeKey");
     assert.deepEqual((await exported()).rewards, []);
     assert.equal((await imported({ format: "laurel/1", rewards, badges })).status, 200);
-    assert.deepEqual(
-      (await exported()).rewards.map(({ key }: { key: string }) => key),
-      ["a", "z"],
-    );
+    assert.deepEqual(pluck((await exported()).rewards, "key"), ["a", "z"]);
   });
 
   it("moves what is paused or has ended as that, into sandboxes too, and nothing is kept running by it", async () => {
@@ -114,7 +112,7 @@ describe("a project's configuration", () => {
     });
     const { changes } = (await imported({ format: "laurel/1", quests: turned }, {}, other)).body;
     assert.deepEqual(
-      changes.map(({ key, fields }: Answer["body"]) => [key, fields]),
+      pluck(changes, "key", "fields"),
       ["over", "runs", "waits"].map((key) => [key, ["status"]]),
     );
     assert.deepEqual(statuses(await exported(other)).slice(0, 4), [
@@ -170,10 +168,7 @@ describe("a project's configuration", () => {
     await imported(aGame);
     const document = { format: "laurel/1", currencies: [{ key: "gems", name: "Gems" }], rules: [] };
     await imported(document);
-    assert.deepEqual(
-      (await exported()).currencies.map(({ key }: { key: string }) => key),
-      ["coins", "gems"],
-    );
+    assert.deepEqual(pluck((await exported()).currencies, "key"), ["coins", "gems"]);
     await imported({ ...document, currencies: [{ key: "coins", name: "Coins" }] }, { prune: true });
     const now = await exported();
     assert.deepEqual([now.currencies.length, now.currencies[0].maxBalance, now.rules], [1, undefined, []]);

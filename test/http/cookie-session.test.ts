@@ -10,6 +10,7 @@ import { assertError } from "../support/http/assert-error.ts";
 import { type Client, must } from "../support/http/client.ts";
 import { madeOnce } from "../support/made.ts";
 import { join } from "../support/rooms/sdk.ts";
+import { pluck } from "../support/pluck.ts";
 
 const LOGIN = "/api/v1/auth/login";
 const REFRESH = "/api/v1/auth/refresh";
@@ -190,7 +191,10 @@ describe("a session in a cookie", () => {
     );
     assert.ok(tokens.length > 5);
     assert.deepEqual(
-      tokens.filter(({ session }) => session === undefined).map(({ id }) => id),
+      pluck(
+        tokens.filter(({ session }) => session === undefined),
+        "id",
+      ),
       [],
     );
   });

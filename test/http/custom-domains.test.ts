@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { aTenant, startApp } from "../support/app/app.ts";
 import { auditOf } from "../support/app/game.ts";
 import { aName, DOMAINS, overHttp } from "../support/domains/server.ts";
@@ -7,6 +6,7 @@ import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { startSsoServer } from "../support/sso/server.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 describe("custom domains", () => {
   const api = madeOnce(startApp);
@@ -16,14 +16,10 @@ describe("custom domains", () => {
     api.post(DOMAINS, { domain }, { token, headers });
   const list = async ({ token } = tenant) => must(await api.get(DOMAINS, { token }), 200).data;
   const setPlan = (plan: string, overrides = {}) =>
-    api.app.transact(({ db }) =>
-      sql`update tenants set plan = ${plan}, plan_overrides = ${JSON.stringify(overrides)}::jsonb
-        where id = ${tenant.tenantId}::uuid`.execute(db),
-    );
+    api.sql`update tenants set plan = ${plan}, plan_overrides = ${JSON.stringify(overrides)}::jsonb
+      where id = ${tenant.tenantId}::uuid`;
   const serve = async (id: string): Promise<void> => {
-    await api.app.transact(({ db }) =>
-      sql`update custom_domains set status = 'ACTIVE', updated_at = now() where id = ${id}::uuid`.execute(db),
-    );
+    await api.sql`update custom_domains set status = 'ACTIVE', updated_at = now() where id = ${id}::uuid`;
     api.app.domains.forget();
   };
 
@@ -47,10 +43,8 @@ describe("custom domains", () => {
     const later = must(await add(), 201);
     await serve(later.id);
     await domains.find(domain);
-    await api.app.transact(({ db }) =>
-      sql`update custom_domains set updated_at = updated_at + interval '1 millisecond'
-        where id = ${id}::uuid`.execute(db),
-    );
+    await api.sql`update custom_domains set updated_at = updated_at + interval '1 millisecond'
+      where id = ${id}::uuid`;
     domains.forget();
     const { version } = (await domains.find(domain))!;
     assert.notEqual(version, before);
@@ -65,10 +59,7 @@ describe("custom domains", () => {
     assert.deepEqual(made.verification.aRecords, ["192.0.2.7", "2001:db8::7"]);
     assert.deepEqual([made.status, made.sslStatus, made.certificate], ["PENDING", "NONE", null]);
     assertError(await add("spiele.bücher-laurel.de"), 409, "DOMAIN_ALREADY_CLAIMED");
-    assert.deepEqual(
-      (await list()).map(({ id }: { id: string }) => id),
-      [made.id],
-    );
+    assert.deepEqual(pluck(await list(), "id"), [made.id]);
     must(await api.delete(`${DOMAINS}/${made.id}`, { token: tenant.token }), 200);
     assertError(await api.delete(`${DOMAINS}/${made.id}`, { token: tenant.token }), 404);
     assert.deepEqual(await list(), []);
@@ -105,11 +96,7 @@ describe("custom domains", () => {
 
   it("are checked again when that is asked for, once a minute", async () => {
     const { id } = must(await add(), 201);
-    await api.app.transact(({ db }) =>
-      sql`update custom_domains set status = 'FAILED', next_check_at = null where id = ${id}::uuid`.execute(
-        db,
-      ),
-    );
+    await api.sql`update custom_domains set status = 'FAILED', next_check_at = null where id = ${id}::uuid`;
     const again = () => api.post(`${DOMAINS}/${id}/verify`, {}, { token: tenant.token });
     const { status, checks } = must(await again(), 200);
     assert.equal(status, "PENDING");
@@ -144,14 +131,10 @@ describe("custom domains", () => {
   it("end with their tenant", async () => {
     const { id } = must(await add(), 201);
     await serve(id);
-    await api.app.transact(({ db }) =>
-      sql`update tenants set delete_after = now() where id = ${tenant.tenantId}::uuid`.execute(db),
-    );
+    await api.sql`update tenants set delete_after = now() where id = ${tenant.tenantId}::uuid`;
     const { deleteDueTenants } = await import("../../src/domain/accounts/tenants/tenants.ts");
     await api.app.transact(deleteDueTenants);
-    const { rows } = await api.app.transact(({ db }) =>
-      sql`select from custom_domains where id = ${id}::uuid`.execute(db),
-    );
+    const rows = await api.sql`select from custom_domains where id = ${id}::uuid`;
     assert.equal(rows.length, 0);
   });
 

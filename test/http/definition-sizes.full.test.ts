@@ -142,14 +142,12 @@ describe("the size of definitions", () => {
     const { id } = must(await post("segments", aSegmentOf(25_000, "first")), 201);
     must(await post("segments", aSegmentOf(25_000, "second")), 201);
     const copies = Math.floor(PROJECT_MAX_BYTES / 25_000);
-    await api.app.transact(({ db }) =>
-      sql`insert into definitions (id, project_id, kind, key, name, definition, status, version, created_by,
-          created_at, updated_at)
-        select gen_random_uuid(), project_id, kind, 'copy' || n, name, definition, status, version,
-          created_by,
-          created_at, updated_at from definitions, generate_series(1, ${copies}::int) n
-        where id = ${id}`.execute(db),
-    );
+    await api.sql`insert into definitions (id, project_id, kind, key, name, definition, status, version, created_by,
+        created_at, updated_at)
+      select gen_random_uuid(), project_id, kind, 'copy' || n, name, definition, status, version,
+        created_by,
+        created_at, updated_at from definitions, generate_series(1, ${copies}::int) n
+      where id = ${id}`;
     assertError(await post("segments", aSegmentOf(100, "third")), 409, "DEFINITION_LIMIT");
     assertError(
       await api.patch("/api/v1/segments/first", { name: "A longer name" }, { key }),
@@ -189,14 +187,12 @@ describe("the size of definitions", () => {
     const many = { key: "many", name: "Many", kind: "DYNAMIC", definition: { all } };
     const { id } = must(await post("segments", many), 201);
     const copies = Math.floor(COUNTERS_MAX / all.length) - 1;
-    await api.app.transact(({ db }) =>
-      sql`insert into definitions (id, project_id, kind, key, name, definition, status, version, created_by,
-          created_at, updated_at)
-        select gen_random_uuid(), project_id, kind, 'copy' || n, name,
-          replace(definition::text, '"seconds": 1', '"seconds": ' || n + 1)::jsonb, status, version,
-          created_by, created_at, updated_at from definitions, generate_series(1, ${copies}::int) n
-        where id = ${id}`.execute(db),
-    );
+    await api.sql`insert into definitions (id, project_id, kind, key, name, definition, status, version, created_by,
+        created_at, updated_at)
+      select gen_random_uuid(), project_id, kind, 'copy' || n, name,
+        replace(definition::text, '"seconds": 1', '"seconds": ' || n + 1)::jsonb, status, version,
+        created_by, created_at, updated_at from definitions, generate_series(1, ${copies}::int) n
+      where id = ${id}`;
     const more = (ruleKey: string, window: object) =>
       post("rules", aLessonRule({ key: ruleKey, conditions: { all: [count(window)] } }));
     must(await more("known", { type: "ROLLING", seconds: 100_000 }), 201);

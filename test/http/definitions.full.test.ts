@@ -6,6 +6,7 @@ import { auditOf } from "../support/app/game.ts";
 import { must } from "../support/http/client.ts";
 import { definitionDocument, OPTIONAL_FIELD } from "../support/rules/plan.ts";
 import { madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 for (const { kind, plural } of DEFINITION_KINDS.filter(({ hasDrafts }) => !hasDrafts)) {
   describe(`definitions: ${plural}`, () => {
@@ -141,10 +142,7 @@ for (const { kind, plural } of DEFINITION_KINDS.filter(({ hasDrafts }) => !hasDr
       }
       must(await api.request("DELETE", `/api/v1/${plural}/${keys[2]}`, { key: owner.key }), 200);
       const all = await asked("");
-      assert.deepEqual(
-        all.data.map(({ key }: { key: string }) => key),
-        keys.slice(0, 2).toSorted(),
-      );
+      assert.deepEqual(pluck(all.data, "key"), keys.slice(0, 2).toSorted());
       assert.deepEqual(all.pagination, { page: 1, limit: 20, total: 2, totalPages: 1 });
       for (const [query, found] of [
         ["search=0%25", [keys[0]]],
@@ -154,11 +152,7 @@ for (const { kind, plural } of DEFINITION_KINDS.filter(({ hasDrafts }) => !hasDr
         ["limit=1&page=2", [keys.slice(0, 2).toSorted()[1]]],
       ] as const) {
         const { data } = await asked(query);
-        assert.deepEqual(
-          data.map(({ key }: { key: string }) => key),
-          found,
-          query,
-        );
+        assert.deepEqual(pluck(data, "key"), found, query);
       }
       assertError(await api.get(`/api/v1/${plural}?status=GONE`, { key: owner.key }), 400);
     });

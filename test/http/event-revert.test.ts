@@ -9,6 +9,7 @@ import { failed } from "../support/domain/domain.ts";
 import { emitted } from "../support/app/outbox.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
 import { endedJob, jobResult } from "../support/app/processed.ts";
+import { pluck } from "../support/pluck.ts";
 
 type Line = { id: string; asset: string; amount: number; key: string; reverses: string | null; kind: string };
 
@@ -154,13 +155,10 @@ describe("taking an event back", () => {
     }
     const all = await lines();
     const opposite = all.filter(({ reverses }) => reverses !== null);
-    assert.deepEqual(
-      opposite.map(({ asset, amount, kind }) => [asset, amount, kind]),
-      [
-        ["XP", -70, "REVERSAL"],
-        ["CURRENCY", -5, "REVERSAL"],
-      ],
-    );
+    assert.deepEqual(pluck(opposite, "asset", "amount", "kind"), [
+      ["XP", -70, "REVERSAL"],
+      ["CURRENCY", -5, "REVERSAL"],
+    ]);
     for (const { reverses, key, amount } of opposite) {
       assert.equal(key, `rev:${reverses}`);
       assert.equal(all.find(({ id }) => id === reverses)!.amount, -amount);
@@ -168,14 +166,8 @@ describe("taking an event back", () => {
     const shown = await get(`/events/${second}`);
     assert.deepEqual([shown.body.status, shown.body.error], ["REVERTED", null]);
     const list = await get("/events?status=REVERTED");
-    assert.deepEqual(
-      list.body.data.map(({ id }: { id: string }) => id),
-      [second],
-    );
-    assert.deepEqual(
-      (await told()).map(({ eventId }) => eventId),
-      [second],
-    );
+    assert.deepEqual(pluck(list.body.data, "id"), [second]);
+    assert.deepEqual(pluck(await told(), "eventId"), [second]);
     assert.equal((await get("/players/ext:ada/ledger/verify")).body.valid, true);
   });
 
@@ -187,10 +179,7 @@ describe("taking an event back", () => {
     for (const { body } of answers) await finished(body.id);
     const later = await revert(event);
     assert.ok(answers.some(({ body }) => body.id === later.body.id));
-    assert.deepEqual(
-      (await lines()).map(({ amount }) => amount),
-      [10, -10],
-    );
+    assert.deepEqual(pluck(await lines(), "amount"), [10, -10]);
     assert.equal((await told()).length, 1);
     assert.equal((await get("/players/ext:ada")).body.xp, 0);
   });
@@ -235,27 +224,18 @@ describe("taking an event back", () => {
     const event = await send("won", { friend: "bob" }, "ada");
     await eventually(async () => (await get("/players/ext:bob")).body.xp === 5);
     const list = await get("/events?source=SYSTEM");
-    assert.deepEqual(
-      list.body.data.map(({ eventType, source, status }: Record<string, string>) => [
-        eventType,
-        source,
-        status,
-      ]),
-      [
-        ["system.delayed_action", "SYSTEM", "PENDING"],
-        ["system.grant", "SYSTEM", "PROCESSED"],
-      ],
-    );
+    assert.deepEqual(pluck(list.body.data, "eventType", "source", "status"), [
+      ["system.delayed_action", "SYSTEM", "PENDING"],
+      ["system.grant", "SYSTEM", "PROCESSED"],
+    ]);
     const result = await reverted(event);
     assert.deepEqual([result.reversed.xp, result.cancelled, result.players], [6, 1, 2]);
     assert.equal((await get("/players/ext:bob")).body.xp, 0);
     assert.equal((await get("/players/ext:ada")).body.xp, 0);
     const after = await get("/events?source=SYSTEM&status=REVERTED");
     assert.equal(after.body.data.length, 2);
-    const waiting = await api.app.transact(({ db }) =>
-      sql`select 1 from event_due where project_id = ${tenant.projectId}`.execute(db),
-    );
-    assert.equal(waiting.rows.length, 0);
+    const waiting = await api.sql`select 1 from event_due where project_id = ${tenant.projectId}`;
+    assert.equal(waiting.length, 0);
   });
 
   it("gives limits back: the player may have it again", async () => {
@@ -278,11 +258,9 @@ describe("taking an event back", () => {
     assert.equal((await get("/players/ext:bob")).body.xp, 10, "global limit and budget were given back too");
     await send("won", {}, "cleo");
     assert.equal((await get("/players/ext:cleo")).body.xp, 0);
-    const executions = await api.app.transact(({ db }) =>
-      sql<{ n: number }>`select count(*)::int as n from rule_executions
-        where project_id = ${tenant.projectId} and reverted_at is not null`.execute(db),
-    );
-    assert.equal(executions.rows[0]!.n, 1);
+    const executions = await api.sql<{ n: number }>`select count(*)::int as n from rule_executions
+      where project_id = ${tenant.projectId} and reverted_at is not null`;
+    assert.equal(executions[0]!.n, 1);
   });
 
   it("says what stays: attributes that a rule has set", async () => {

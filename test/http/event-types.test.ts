@@ -6,6 +6,7 @@ import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
 import { callsBy } from "../support/app/game.ts";
+import { pluck } from "../support/pluck.ts";
 
 const SCHEMA = {
   type: "object",
@@ -55,10 +56,7 @@ describe("event types", () => {
     const later = await seen("paid", 4);
     assert.equal(later.firstSeenAt, paid.firstSeenAt);
     const list = await get("/event-types");
-    assert.deepEqual(
-      list.body.data.map((one: { name: string }) => one.name),
-      ["paid", "seen"],
-    );
+    assert.deepEqual(pluck(list.body.data, "name"), ["paid", "seen"]);
     assert.equal((await get("/event-types?search=AI")).body.pagination.total, 1);
     assert.equal((await get("/event-types?search=nothing")).body.pagination.total, 0);
     assert.equal((await get("/event-types?enforcement=OFF")).body.pagination.total, 2);

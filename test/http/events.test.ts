@@ -3,6 +3,7 @@ import { randomUUID } from "node:crypto";
 import { aKey, type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { eventually } from "../support/eventually.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 const event = (more: Record<string, unknown> = {}) => ({
   externalUserId: "u1",
@@ -47,10 +48,7 @@ describe("event ingestion", () => {
     const one = await api.get(`/api/v1/events/${ids[0]}`, { key });
     assert.equal(one.body.externalUserId, "u1");
     assert.deepEqual(one.body.properties, { level: 1 });
-    assert.deepEqual(
-      one.body.effects.map(({ type }: { type: string }) => type),
-      ["player.created"],
-    );
+    assert.deepEqual(pluck(one.body.effects, "type"), ["player.created"]);
   });
 
   it("names fields that no event has, alone and in a batch, and takes the event without them", async () => {
@@ -85,10 +83,7 @@ describe("event ingestion", () => {
       assert.equal(answer.body.status, "PROCESSED");
     }
     const list = (await api.get("/api/v1/events", { key })).body.data;
-    assert.deepEqual(
-      list.map(({ externalUserId }: { externalUserId: string }) => externalUserId),
-      ["newcomer", "someone", "someone"],
-    );
+    assert.deepEqual(pluck(list, "externalUserId"), ["newcomer", "someone", "someone"]);
   });
 
   it("skips a key it has seen, in a batch or on its own, and says when the body differs", async () => {

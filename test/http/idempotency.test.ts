@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { sql } from "kysely";
 import { IDEMPOTENCY_HOURS } from "../../src/domain/kernel/idempotency.ts";
 import { aKey, type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
@@ -95,14 +94,11 @@ describe("a POST with X-Idempotency-Key", () => {
     const first = await post(path, { name: "Once" }, key, token);
     const again = await post(path, { name: "Once" }, key, token);
     assert.equal(again.body.key, first.body.key);
-    const rows = await api.app.transact(({ db }) =>
-      sql<{
-        row: string;
-      }>`select to_jsonb(k)::text as row from idempotency_keys k where key = ${key}`.execute(db),
-    );
-    assert.equal(rows.rows.length, 1);
-    assert.ok(!rows.rows[0]!.row.includes(first.body.key.slice(20)), "the secret is readable");
-    assert.ok(!rows.rows[0]!.row.includes("Once"));
+    const rows = await api.sql<{ row: string }>`
+      select to_jsonb(k)::text as row from idempotency_keys k where key = ${key}`;
+    assert.equal(rows.length, 1);
+    assert.ok(!rows[0]!.row.includes(first.body.key.slice(20)), "the secret is readable");
+    assert.ok(!rows[0]!.row.includes("Once"));
   });
 
   it("refuses what is no key", async () => {
@@ -118,10 +114,8 @@ describe("a POST with X-Idempotency-Key", () => {
     const [player, key] = [await aPlayer(), randomUUID()];
     await grant(player, { amount: 2 }, key);
     const hours = (count: number) =>
-      api.app.transact(({ db }) =>
-        sql`update idempotency_keys set created_at = now() - make_interval(hours => ${count}::int)
-          + interval '1 minute' where key = ${key}`.execute(db),
-      );
+      api.sql`update idempotency_keys set created_at = now() - make_interval(hours => ${count}::int)
+        + interval '1 minute' where key = ${key}`;
     await hours(IDEMPOTENCY_HOURS);
     await grant(player, { amount: 2 }, key);
     assert.equal(await xpOf(player), 2);

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { prune, PRUNES } from "../../src/domain/registries/pruning.ts";
 import { startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
@@ -62,17 +61,13 @@ describe("a player's inbox", () => {
   it("loses messages that have ended, and then they are deleted", async () => {
     const { id } = must(await game.post(inbox, { title: "Old" }), 201);
     await game.post(inbox, { title: "New" });
-    await api.app.transact(({ db }) =>
-      sql`update inbox_messages set expires_at = created_at where id = ${id}`.execute(db),
-    );
+    await api.sql`update inbox_messages set expires_at = created_at where id = ${id}`;
     assert.deepEqual(await titles(), ["New"]);
     assertError(await game.post(`${inbox}/${id}/read`), 404);
     const one = PRUNES.find(({ table }) => table === "inbox_messages")!;
     assert.ok((await api.app.transact((work) => prune(work, one, 1_000))) >= 1);
-    const left = await api.app.transact(({ db }) =>
-      sql`select 1 from inbox_messages where player_id = ${player}`.execute(db),
-    );
-    assert.equal(left.rows.length, 1);
+    const left = await api.sql`select 1 from inbox_messages where player_id = ${player}`;
+    assert.equal(left.length, 1);
   });
 
   it("takes nothing that does not fit, and nothing for players who are not active", async () => {

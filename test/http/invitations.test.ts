@@ -9,6 +9,7 @@ import { eventually } from "../support/eventually.ts";
 import { aMember } from "../support/app/member.ts";
 import { anInvitation, putTenant } from "../support/operations/sso.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 const INVITATIONS = "/api/v1/team/invitations";
 const ACCEPT = `${INVITATIONS}/accept`;
@@ -58,10 +59,7 @@ describe("invitations", () => {
     must(await api.post("/api/v1/auth/login", { email, password: PASSWORD }), 200);
     await assertDead(token, 409, "INVALID_STATE");
     const listed = must(await api.get(`${INVITATIONS}?status=ACCEPTED`, { token: tenant.token }), 200);
-    assert.deepEqual(
-      listed.data.map((one: { id: string }) => one.id),
-      [id],
-    );
+    assert.deepEqual(pluck(listed.data, "id"), [id]);
   });
 
   it("are refused when unknown, revoked, expired, used, and when the tenant is no more", async () => {

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { newSecret } from "../../src/domain/accounts/api-keys/api-key.ts";
 import {
   blockAddress,
@@ -17,6 +16,7 @@ import { assertError } from "../support/http/assert-error.ts";
 import { anAddress, must } from "../support/http/client.ts";
 import { from } from "../support/http/limit-headers.ts";
 import { madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 const aNetwork = (): string => {
   const group = () => Math.floor(Math.random() * 65_536).toString(16);
@@ -247,26 +247,19 @@ describe("blocked addresses", () => {
       assert.equal(blockExpiresAt, Math.ceil(Date.parse(expiresAt) / 1_000));
       const later = await anotherServer(api, {}, { clock: () => new Date(Date.parse(expiresAt)) });
       assert.equal((await later.get("/api/v1/limits", from(ip))).status, 200);
-      await api.app.transact(({ db }) =>
-        sql`update ip_blocks set expires_at = now() where network = ${`${ip}/32`}::cidr`.execute(db),
-      );
+      await api.sql`update ip_blocks set expires_at = now() where network = ${`${ip}/32`}::cidr`;
       assert.equal(must(await status(ip), 200).isBlocked, false);
     });
 
     it("are listed while the block lasts, newest first", async () => {
       const [first, second, ended] = [anAddress(), anAddress(), anAddress()];
       for (const ip of [first, ended, second]) await block(ip, { reason: "Listed", durationSeconds: 60 });
-      await api.app.transact(({ db }) =>
-        sql`update ip_blocks set expires_at = now() where network = ${`${ended}/32`}::cidr`.execute(db),
-      );
+      await api.sql`update ip_blocks set expires_at = now() where network = ${`${ended}/32`}::cidr`;
       const { data, pagination } = must(
         await api.get("/api/v1/admin/rate-limits/blocked?limit=2", { token }),
         200,
       );
-      assert.deepEqual(
-        data.map(({ network }: { network: string }) => network),
-        [`${second}/32`, `${first}/32`],
-      );
+      assert.deepEqual(pluck(data, "network"), [`${second}/32`, `${first}/32`]);
       assert(pagination.total >= 2);
       for (const source of ["MANUAL", "AUTO"]) {
         const query = `?limit=100&source=${source}`;

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { eventually, eventuallyHolds, pastMidnight } from "../support/eventually.ts";
 import { madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -59,13 +59,10 @@ describe("periods of leaderboards over HTTP", () => {
     assert.deepEqual(closed.data[0].prize, { prize: 0, status: "WAITING" });
     assert.equal(closed.period.leader.player.externalUserId, "bob");
     const listed = await periods(key);
-    assert.deepEqual(
-      listed.map((one) => [one.key, one.status, one.participants]),
-      [
-        [`${open.key}.2`, "OPEN", 0],
-        [open.key, "CLOSED", 2],
-      ],
-    );
+    assert.deepEqual(pluck(listed, "key", "status", "participants"), [
+      [`${open.key}.2`, "OPEN", 0],
+      [open.key, "CLOSED", 2],
+    ]);
     assert.equal((await periods(key, "?status=CLOSED")).length, 1);
     const { metrics } = must(await get("/analytics/overview?period=7d"), 200);
     assert.deepEqual([metrics.leaderboardsClosed.value, metrics.leaderboardPlaces.value], [1, 2]);
@@ -144,14 +141,13 @@ describe("periods of leaderboards over HTTP", () => {
     );
     assert.equal(pagination.total, 2);
 
-    const told = () =>
-      api.app.transact(async ({ db }) => {
-        const { rows } = await sql<{ top: { externalUserId: string; score: number }[] }>`
-          select data->'top' as top from outbox
-          where project_id = ${tenant.projectId} and type = 'leaderboard.period_closed'
-            and data->>'leaderboardKey' = ${key}`.execute(db);
-        return rows[0]!.top.map((place) => place.externalUserId);
-      });
+    const told = async () => {
+      const rows = await api.sql<{ top: { externalUserId: string; score: number }[] }>`
+        select data->'top' as top from outbox
+        where project_id = ${tenant.projectId} and type = 'leaderboard.period_closed'
+          and data->>'leaderboardKey' = ${key}`;
+      return rows[0]!.top.map((place) => place.externalUserId);
+    };
     assert.deepEqual(await told(), ["dan", "cid"]);
     const { id } = must(await get("/players/ext:cid"), 200);
     must(await post(`/players/${id}/erase`, { reason: "asked for" }), 201);
@@ -186,10 +182,7 @@ describe("periods of leaderboards over HTTP", () => {
     assert(late.status === 409 || late.body.accepted === false, JSON.stringify(late.body));
     await score(key, "gus", 3);
     const { data } = must(await get(`/leaderboards/${key}/entries`), 200);
-    assert.deepEqual(
-      data.map((entry: { score: number }) => entry.score),
-      [3],
-    );
+    assert.deepEqual(pluck(data, "score"), [3]);
   });
 
   it("refuses to reset a board of XP in total, or one that is archived", async () => {
@@ -244,23 +237,14 @@ describe("periods of leaderboards over HTTP", () => {
         30,
         participants,
       ];
-      assert.deepEqual(
-        own.map((one: Record<string, unknown>) => [
-          one["leaderboardKey"],
-          one["periodKey"],
-          one["rank"],
-          one["score"],
-          one["participants"],
-        ]),
-        [
-          await all("own-all", 2, 2),
-          await all("own-day", 2, 2),
-          ["own-later", "fixed", null, null, 0],
-          await all("own-past", 1, 1),
-          await all("own-team", 1, 1, "?board=red"),
-          await all("own-week", 2, 2),
-        ],
-      );
+      assert.deepEqual(pluck(own, "leaderboardKey", "periodKey", "rank", "score", "participants"), [
+        await all("own-all", 2, 2),
+        await all("own-day", 2, 2),
+        ["own-later", "fixed", null, null, 0],
+        await all("own-past", 1, 1),
+        await all("own-team", 1, 1, "?board=red"),
+        await all("own-week", 2, 2),
+      ]);
     });
   });
 });

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 const PATH = "/api/v1/leaderboards";
 const AT_ONCE = 20;
@@ -70,7 +70,7 @@ describe("scores that are submitted", () => {
     assert.deepEqual(await standings(), []);
     const { data } = (await api.get("/api/v1/score-reviews?status=OPEN&leaderboardId=b", { key })).body;
     assert.deepEqual(
-      data.map((one: { id: string; score: number; violation: string }) => [one.id, one.score, one.violation]),
+      pluck(data, "id", "score", "violation"),
       [first, second].map(({ reviewId }, i) => [
         reviewId,
         50 + 10 * i,
@@ -94,18 +94,11 @@ describe("scores that are submitted", () => {
     await close();
     assertError(await decide(late.reviewId, "ACCEPT"), 409, "LEADERBOARD_CLOSED");
     const left = (await api.get("/api/v1/score-reviews?status=OPEN", { key })).body.data;
-    assert.deepEqual(
-      left.map(({ id }: { id: string }) => id),
-      [late.reviewId],
-    );
+    assert.deepEqual(pluck(left, "id"), [late.reviewId]);
   });
 
   const close = () =>
-    api.app.transact(({ db }) =>
-      sql`update leaderboard_periods set status = 'CLOSED' where project_id = ${tenant.projectId}`.execute(
-        db,
-      ),
-    );
+    api.sql`update leaderboard_periods set status = 'CLOSED' where project_id = ${tenant.projectId}`;
 
   it("count in the window of their time, and not at all once it is closed", async () => {
     await addBoard({ operator: "SUM", period: { kind: "MONTHLY", timezone: "Asia/Tokyo" } });
@@ -128,10 +121,7 @@ describe("scores that are submitted", () => {
   it("create players by name as events do, unless the project creates none", async () => {
     await addBoard({ bounds: { max: 10 } });
     const both = await Promise.all([submit(5, {}, "ext:new"), submit(7, {}, "ext:new")]);
-    assert.deepEqual(
-      both.map(({ status }) => status),
-      [200, 200],
-    );
+    assert.deepEqual(pluck(both, "status"), [200, 200]);
     assertError(await submit(11, {}, "ext:high"), 409, "SCORE_OUT_OF_BOUNDS");
     const batch = async (...ids: string[]) =>
       (

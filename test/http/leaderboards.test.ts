@@ -3,6 +3,7 @@ import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 const PATH = "/api/v1/leaderboards";
 const scores = {
@@ -153,10 +154,7 @@ describe("leaderboards over HTTP", () => {
     const { accepted, improved, score, rank, previousRank } = better.body;
     assert.deepEqual([accepted, improved, score, rank, previousRank], [true, true, 8, 1, 2]);
     const view = (await api.get(`${PATH}/scores/entries?playerId=ext:bob&limit=1`, { key })).body;
-    assert.deepEqual(
-      view.data.map((entry: { displayName: string; score: number }) => [entry.displayName, entry.score]),
-      [["ANN", 8]],
-    );
+    assert.deepEqual(pluck(view.data, "displayName", "score"), [["ANN", 8]]);
     assert.deepEqual([view.me.rank, view.me.externalUserId, view.me.isMe], [2, "bob", true]);
     assert.deepEqual([view.pagination.total, view.pagination.totalPages], [2, 2]);
     const entry = (await api.get(`${PATH}/scores/players/ext:bob`, { key })).body;

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { aKey, type Answer } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { counting } from "../support/quests/quest-game.ts";
 import { ownRules } from "../support/rules/rules-api.ts";
+import { pluck } from "../support/pluck.ts";
 
 type Json = Record<string, unknown>;
 
@@ -53,10 +53,8 @@ describe("filters of lists", () => {
     it("are by when they were last seen, and by several tags at once", async () => {
       await addPlayers(["a", { tags: ["x", "y"] }], ["b", { tags: ["y", "null"] }], ["c", { tags: ["x"] }]);
       for (const [day, name] of ["a", "b"].entries())
-        await api.app.transact(({ db }) =>
-          sql`update players set last_seen_at = ${`2025-01-0${day + 1}T00:00:00Z`}::timestamptz
-            where project_id = ${tenant.projectId} and external_user_id = ${name}`.execute(db),
-        );
+        await api.sql`update players set last_seen_at = ${`2025-01-0${day + 1}T00:00:00Z`}::timestamptz
+          where project_id = ${tenant.projectId} and external_user_id = ${name}`;
       assert.equal(await names("lastSeenFrom=2025-01-02T00:00:00Z"), "b");
       assert.equal(await names("lastSeenTo=2025-01-02T00:00:00Z"), "a");
       assert.equal(await names("lastSeenFrom=2025-01-01T00:00:00Z&lastSeenTo=2025-01-03T00:00:00Z"), "ba");
@@ -129,10 +127,7 @@ describe("filters of lists", () => {
       must(await api.put(clock, { reset: true }, { key }), 200);
       const from = new Date(Date.now() + 10 * 86_400_000).toISOString();
       const { data } = must(await api.get(`/api/v1/events?from=${from}`, { key }), 200);
-      assert.deepEqual(
-        data.map(({ id }: Json) => id),
-        [eventId],
-      );
+      assert.deepEqual(pluck(data, "id"), [eventId]);
     });
 
     it("are by a rule that fired for them, by id or key", async () => {
@@ -209,9 +204,8 @@ describe("filters of lists", () => {
         ({ data }) => (data as Json)["cause"] as Json,
       );
       assert.deepEqual(activity, new Set([...activity, "API", "QUEST", "RULE"]));
-      const { rows } = await api.app.transact(({ db }) =>
-        sql`select lines from outbox where project_id = ${tenant.projectId} and lines > 1`.execute(db),
-      );
+      const rows =
+        await api.sql`select lines from outbox where project_id = ${tenant.projectId} and lines > 1`;
       assert.ok(rows.length > 0, "lines that share a row");
     });
   });

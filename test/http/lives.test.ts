@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { sql } from "kysely";
 import { type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 describe("lives by REST", () => {
   let player: string;
@@ -26,11 +26,9 @@ describe("lives by REST", () => {
     api.post(`/api/v1/players/${player}/lives/${step}`, body, { key: tenant.key });
   /** Lets time pass for the player. */
   const wait = (seconds: number) =>
-    api.app.transact(({ db }) =>
-      sql`update players set lives_anchor_at = lives_anchor_at - make_interval(secs => ${seconds}),
-        lives_unlimited_until = lives_unlimited_until - make_interval(secs => ${seconds})
-        where id = ${player}`.execute(db),
-    );
+    api.sql`update players set lives_anchor_at = lives_anchor_at - make_interval(secs => ${seconds}),
+      lives_unlimited_until = lives_unlimited_until - make_interval(secs => ${seconds})
+      where id = ${player}`;
 
   it("are those of the start, and full", async () => {
     // Five to start with, of at most three: more than that is never taken away, and none come back.
@@ -67,15 +65,12 @@ describe("lives by REST", () => {
       await api.get(`/api/v1/players/${player}/ledger?asset=LIVES`, { key: tenant.key }),
       200,
     );
-    assert.deepEqual(
-      data.map(({ amount, balanceAfter }: Record<string, number>) => [amount, balanceAfter]),
-      [
-        [-3, 0],
-        [1, 3],
-        [2, 2],
-        [-5, 0],
-      ],
-    );
+    assert.deepEqual(pluck(data, "amount", "balanceAfter"), [
+      [-3, 0],
+      [1, 3],
+      [2, 2],
+      [-5, 0],
+    ]);
     const verdict = await api.get(`/api/v1/players/${player}/ledger/verify`, { key: tenant.key });
     assert.equal(must(verdict, 200).valid, true);
   });
@@ -90,9 +85,7 @@ describe("lives by REST", () => {
   });
 
   it("are not given to a player who is not active, but can be taken", async () => {
-    await api.app.transact(({ db }) =>
-      sql`update players set status = 'BANNED' where id = ${player}`.execute(db),
-    );
+    await api.sql`update players set status = 'BANNED' where id = ${player}`;
     assertError(await post("grant", { amount: 1 }), 409, "PLAYER_INACTIVE");
     assertError(await post("grant", { unlimitedSeconds: 5 }), 409, "PLAYER_INACTIVE");
     assert.equal((await post("consume")).status, 200);

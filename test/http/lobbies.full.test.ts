@@ -17,14 +17,13 @@ describe("lobbies", () => {
   const api = madeOnce(startApp);
   const game = madeOnce(() => aLobbyGame(api));
 
-  const told = (lobbyId: string): Promise<[string, Json][]> =>
-    api.app.transact(async ({ db }) => {
-      const { rows } = await sql<{ type: string; data: Json }>`
-        select type, data from outbox
-        where project_id = ${game.tenant.projectId} and data->>'lobbyId' = ${lobbyId}
-        order by id`.execute(db);
-      return rows.map(({ type, data }) => [type, data]);
-    });
+  const told = async (lobbyId: string): Promise<[string, Json][]> => {
+    const rows = await api.sql<{ type: string; data: Json }>`
+      select type, data from outbox
+      where project_id = ${game.tenant.projectId} and data->>'lobbyId' = ${lobbyId}
+      order by id`;
+    return rows.map(({ type, data }) => [type, data]);
+  };
   const namesIn = ({ members }: LobbyView): string[] => members.map(({ playerId }) => playerId);
 
   it("open with a host in the first seat, a code, and settings over the defaults", async () => {
@@ -154,10 +153,8 @@ describe("lobbies", () => {
     must(await game.act(lobby, "invites", { playerIds: [await game.someone()] }), 200);
     must(await game.act(lobby, "close"), 200);
     const age = (days: number) =>
-      api.app.transact(({ db }) =>
-        sql`update lobbies set ended_at = now() - ${days}::int * interval '1 day'
-          where id = ${lobby.id}`.execute(db),
-      );
+      api.sql`update lobbies set ended_at = now() - ${days}::int * interval '1 day'
+        where id = ${lobby.id}`;
     await age(6);
     await pruneEnded.run(api.app, "*");
     assert.equal((await game.read(lobby)).status, "CLOSED");
@@ -165,9 +162,7 @@ describe("lobbies", () => {
     await pruneEnded.run(api.app, "*");
     assertError(await game.get(`/lobbies/${lobby.id}?playerId=${host}`), 404);
     for (const table of ["lobby_members", "lobby_invites", "lobby_bans", "lobby_matches"]) {
-      const { rows } = await api.app.transact(({ db }) =>
-        sql`select from ${sql.table(table)} where lobby_id = ${lobby.id}`.execute(db),
-      );
+      const rows = await api.sql`select from ${sql.table(table)} where lobby_id = ${lobby.id}`;
       assert.equal(rows.length, 0, table);
     }
   });

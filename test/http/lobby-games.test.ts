@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
@@ -33,14 +32,13 @@ describe("games of lobbies", () => {
     ...losers.map((playerId) => ({ playerId, outcome: "LOSS", score: 7 })),
   ];
   const xpOf = async (playerId: string) => must(await game.get(`/players/${playerId}`), 200).xp;
-  const count = (type: string, lobbyId: string): Promise<number> =>
-    api.app.transact(async ({ db }) => {
-      const { rows } = await sql<{ n: number }>`
-        select count(*)::int as n from outbox
-        where project_id = ${game.tenant.projectId} and type = ${type}
-          and data->>'lobbyId' = ${lobbyId}`.execute(db);
-      return rows[0]!.n;
-    });
+  const count = async (type: string, lobbyId: string): Promise<number> => {
+    const rows = await api.sql<{ n: number }>`
+      select count(*)::int as n from outbox
+      where project_id = ${game.tenant.projectId} and type = ${type}
+        and data->>'lobbyId' = ${lobbyId}`;
+    return rows[0]!.n;
+  };
 
   it("end once with their results, which rules hear as events of the players", async () => {
     const { lobby, host, others, matchId } = await begun(1);

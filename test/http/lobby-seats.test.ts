@@ -3,6 +3,7 @@ import { startApp, type TestApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { aLobbyGame, type LobbyGame } from "../support/lobbies/room.ts";
+import { pluck } from "../support/pluck.ts";
 
 describe("seats of lobbies", () => {
   let api: TestApp;
@@ -83,9 +84,6 @@ describe("seats of lobbies", () => {
     const lobby = await game.open({ hostPlayerId: host });
     const playerId = host.toUpperCase();
     const { members } = must(await game.act(lobby, "ready", { playerId, ready: true }), 200);
-    assert.deepEqual(
-      members.map(({ status }: { status: string }) => status),
-      ["READY"],
-    );
+    assert.deepEqual(pluck(members, "status"), ["READY"]);
   });
 });

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { sql } from "kysely";
 import { createSecretBox } from "../../src/domain/kernel/secret-box.ts";
 import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
@@ -74,9 +73,7 @@ describe("wrong, lost and spare codes of a second factor", () => {
       "JBSWY3DP",
       "of nobody",
     );
-    await api.app.transact(({ db }) =>
-      sql`update totp_secrets set sealed = ${sealed} where owner_id = ${tenant.userId}::uuid`.execute(db),
-    );
+    await api.sql`update totp_secrets set sealed = ${sealed} where owner_id = ${tenant.userId}::uuid`;
     assertError(await complete(await challenge(), await code()), 503, "MFA_SECRET_LOST");
     must(await complete(await challenge(), recoveryCodes[0]!), 200);
   });
@@ -140,10 +137,8 @@ describe("wrong, lost and spare codes of a second factor", () => {
     it("the password and a code are asked for, other sessions end, and the codes go", async () => {
       const factor = await withTotp(api, tenant);
       const { accessToken } = must(await logIn({ mfaCode: await factor.code() }), 200);
-      await api.app.transact(({ db }) =>
-        sql`update sessions set mfa_at = mfa_at - interval '10 minutes'
-          where user_id = ${tenant.userId}::uuid`.execute(db),
-      );
+      await api.sql`update sessions set mfa_at = mfa_at - interval '10 minutes'
+        where user_id = ${tenant.userId}::uuid`;
       const currentPassword = tenant.password;
       const off = (body: object) => api.post(`${MFA}/totp/disable`, body, own);
       assertError(await off({ currentPassword }), 403, "REAUTHENTICATION_REQUIRED");
@@ -174,10 +169,7 @@ describe("second factors of a session that has ended", () => {
   const add = (passkey: object, token = tenant.token) =>
     api.post(`${MFA}/passkeys`, { name: "A phone", credential: passkey }, { token });
   /** As another process does, of which this one does not hear at once. */
-  const endSessions = () =>
-    api.app.transact(({ db }) =>
-      sql`update sessions set revoked_at = now() where user_id = ${tenant.userId}`.execute(db),
-    );
+  const endSessions = () => api.sql`update sessions set revoked_at = now() where user_id = ${tenant.userId}`;
 
   it("are not added, changed or shown, whatever a process remembers of the session", async () => {
     const passkey = anAuthenticator(api).create(must(await begin(), 200));
@@ -247,9 +239,7 @@ describe("a second factor and sign-in by a provider", () => {
   });
 
   it("linking a provider needs none more: who links has just proved it", async () => {
-    await api.app.transact(({ db }) =>
-      sql`delete from identities where email = ${`${sub}@example.com`}`.execute(db),
-    );
+    await api.sql`delete from identities where email = ${`${sub}@example.com`}`;
     const body = { redirect_uri: CONSOLE };
     const { authUrl } = must(await server.post("/api/v1/auth/oauth/github/link", body, { token }), 200);
     const answer = told((await aBrowser(sub).go(authUrl)).at);

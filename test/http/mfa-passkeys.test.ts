@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { anAddress, must } from "../support/http/client.ts";
@@ -95,11 +94,9 @@ describe("passkeys", () => {
 
     it("an account has twenty", async () => {
       const { authenticator } = await withPasskey(api, tenant);
-      await api.app.transact(({ db }) =>
-        sql`insert into passkeys select gen_random_uuid(), owner_id, user_id, admin_id, tenant_id, name,
-            credential_id || n, public_key, counter, transports, is_backed_up, created_at, last_used_at
-          from passkeys, generate_series(1, 19) n where owner_id = ${tenant.userId}::uuid`.execute(db),
-      );
+      await api.sql`insert into passkeys select gen_random_uuid(), owner_id, user_id, admin_id, tenant_id, name,
+          credential_id || n, public_key, counter, transports, is_backed_up, created_at, last_used_at
+        from passkeys, generate_series(1, 19) n where owner_id = ${tenant.userId}::uuid`;
       assertError(
         await begin({ passkey: authenticator.get(await passkeyOptions(api)) }),
         409,
@@ -177,9 +174,7 @@ describe("passkeys", () => {
     });
 
     it("do not sign in who is disabled", async () => {
-      await api.app.transact(({ db }) =>
-        sql`update users set disabled_at = now() where id = ${tenant.userId}::uuid`.execute(db),
-      );
+      await api.sql`update users set disabled_at = now() where id = ${tenant.userId}::uuid`;
       assertError(await enter(authenticator.get(await passkeyOptions(api))), 401, "PASSKEY_INVALID");
     });
   });

@@ -32,11 +32,9 @@ describe("a second factor", () => {
     aMemberWithPassword(api, tenant.tenantId, { role, password: PASSWORD });
   /** As if the session had proved its factor long ago. */
   const age = (userId: string) =>
-    api.app.transact(({ db }) =>
-      sql`update sessions set mfa_at = mfa_at - interval '10 minutes',
-          created_at = created_at - interval '1 hour'
-        where user_id = ${userId}::uuid`.execute(db),
-    );
+    api.sql`update sessions set mfa_at = mfa_at - interval '10 minutes',
+        created_at = created_at - interval '1 hour'
+      where user_id = ${userId}::uuid`;
 
   describe("that the tenant requires", () => {
     it("is switched on by an OWNER who has one, and by nobody else", async () => {

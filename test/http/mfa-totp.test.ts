@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
@@ -88,10 +87,8 @@ describe("codes of an authenticator app", () => {
     it("a secret waits for an hour", async () => {
       const asked = { currentPassword: tenant.password };
       const { secret } = must(await api.post(`${MFA}/totp/setup`, asked, own), 200);
-      await api.app.transact(({ db }) =>
-        sql`update totp_secrets set created_at = created_at - interval '1 hour'
-          where owner_id = ${tenant.userId}::uuid`.execute(db),
-      );
+      await api.sql`update totp_secrets set created_at = created_at - interval '1 hour'
+        where owner_id = ${tenant.userId}::uuid`;
       const answer = await api.post(`${MFA}/totp/enable`, { code: totpCode(secret) }, own);
       assertError(answer, 409, "INVALID_STATE");
     });

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { sql } from "kysely";
 import { User } from "../../src/domain/accounts/auth/user.ts";
 import { hashRandomSecret } from "../../src/domain/accounts/auth/one-time-secrets.ts";
 import { Tenant as TenantEntity } from "../../src/domain/accounts/tenants/tenant.ts";
@@ -98,11 +97,9 @@ describe("attacks on OAuth", () => {
       const browser = aBrowser();
       const callback = await toCallback(browser);
       const hash = hashRandomSecret(new URL(callback).searchParams.get("state")!);
-      await api.app.transact(({ db }) =>
-        sql`
-          update oauth_flows set expires_at = expires_at - interval '10 minutes'
-          where state_hash = ${hash}`.execute(db),
-      );
+      await api.sql`
+        update oauth_flows set expires_at = expires_at - interval '10 minutes'
+        where state_hash = ${hash}`;
       assertError(await answerOf(browser, callback), 400, "OAUTH_STATE_INVALID");
     });
 

@@ -22,15 +22,14 @@ describe("the way back of a sign-in", () => {
     told((await come(sub, parameters)).at);
 
   describe("tokens in an address", () => {
-    const expiryOf = (token: string) =>
-      api.app.transact(async ({ db }) => {
-        const { rows } = await sql<{ token: Date; session: Date; now: Date }>`
-          select t.expires_at as token, s.expires_at as session, t.created_at as now
-          from refresh_tokens t join sessions s on s.id = t.session_id
-          where t.hash = ${hashRandomSecret(token)}`.execute(db);
-        const { token: end, session, now } = rows[0]!;
-        return { token: +end - +now, session: +session - +now };
-      });
+    const expiryOf = async (token: string) => {
+      const rows = await api.sql<{ token: Date; session: Date; now: Date }>`
+        select t.expires_at as token, s.expires_at as session, t.created_at as now
+        from refresh_tokens t join sessions s on s.id = t.session_id
+        where t.hash = ${hashRandomSecret(token)}`;
+      const { token: end, session, now } = rows[0]!;
+      return { token: +end - +now, session: +session - +now };
+    };
 
     it("have a refresh token of 5 minutes; the next one lives as long as the session", async () => {
       const { sub } = aPerson();

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { randomInt, randomUUID } from "node:crypto";
-import { sql } from "kysely";
 import { hashRandomSecret } from "../../src/domain/accounts/auth/one-time-secrets.ts";
 import { User } from "../../src/domain/accounts/auth/user.ts";
 import { Tenant as TenantEntity } from "../../src/domain/accounts/tenants/tenant.ts";
@@ -14,6 +13,7 @@ import { type AppFactor, withTotp } from "../support/mfa/second-factor.ts";
 import { startFakeGithub } from "../support/providers/fake-github.ts";
 import { newPersonAt, startHostileProvider } from "../support/providers/hostile-provider.ts";
 import { aBrowser, CONSOLE, startOAuthServer, startUrl, told } from "../support/providers/oauth.ts";
+import { pluck } from "../support/pluck.ts";
 
 describe("a link of a provider", () => {
   let login: string;
@@ -28,18 +28,17 @@ describe("a link of a provider", () => {
     open(must(await link(token, proof, mode), 200).authUrl);
   /** As if the session had begun, and proved its factor, an hour ago. */
   const age = (userId: string) =>
-    api.app.transact(({ db }) =>
-      sql`
-        update sessions set mfa_at = mfa_at - interval '1 hour', created_at = created_at - interval '1 hour'
-        where user_id = ${userId}::uuid`.execute(db),
-    );
-  const sessionsOf = (userId: string) =>
-    api.app.transact(async ({ db }) => {
-      const { rows } = await sql<{ id: string; method: string; began: string; proved: string }>`
-        select id::text as id, method, created_at::text as began, mfa_at::text as proved from sessions
-        where user_id = ${userId}::uuid order by id`.execute(db);
-      return rows;
-    });
+    api.sql`
+      update sessions set mfa_at = mfa_at - interval '1 hour', created_at = created_at - interval '1 hour'
+      where user_id = ${userId}::uuid`;
+  const sessionsOf = (userId: string) => api.sql<{
+    id: string;
+    method: string;
+    began: string;
+    proved: string;
+  }>`
+    select id::text as id, method, created_at::text as began, mfa_at::text as proved from sessions
+    where user_id = ${userId}::uuid order by id`;
   const sessionOf = async (token = "") => (await api.app.tokens.verifyAccess(token)).sid;
 
   const api = madeOnce(startApp);
@@ -116,10 +115,7 @@ describe("a link of a provider", () => {
       const after = await sessionsOf(tenant.userId);
       // The proof that was asked for is of now.
       assert.ok(after[0]!.proved > before[0]!.proved);
-      assert.deepEqual(
-        after.map(({ id, method, began }) => [id, method, began]),
-        before.map(({ id, method, began }) => [id, method, began]),
-      );
+      assert.deepEqual(pluck(after, "id", "method", "began"), pluck(before, "id", "method", "began"));
       assert.equal(after.length, 1);
       const refreshed = await server.post("/api/v1/auth/refresh", { refreshToken: answer["refresh_token"] });
       assert.equal(await sessionOf(must(refreshed, 200).accessToken), await sessionOf(tenant.token));
@@ -245,11 +241,9 @@ describe("linking of providers", () => {
       assert.deepEqual(answers.map(({ status }) => status).toSorted(), [302, ...Array<number>(9).fill(400)]);
       const late = must(await link(tenant.token), 200).authUrl;
       const hash = hashRandomSecret(new URL(late).searchParams.get("ticket")!);
-      await api.app.transact(({ db }) =>
-        sql`
-          update oauth_flows set expires_at = expires_at - interval '2 minutes'
-          where state_hash = ${hash}`.execute(db),
-      );
+      await api.sql`
+        update oauth_flows set expires_at = expires_at - interval '2 minutes'
+        where state_hash = ${hash}`;
       assert.equal((await aBrowser().visit(late)).status, 400);
     });
   });

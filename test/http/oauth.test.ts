@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { createHash, randomUUID } from "node:crypto";
-import { sql } from "kysely";
 import { isRedirectUri } from "../../src/domain/accounts/oauth/provider.ts";
 import { Tenant as TenantEntity } from "../../src/domain/accounts/tenants/tenant.ts";
 import { aTenant, startApp } from "../support/app/app.ts";
@@ -88,9 +87,7 @@ describe("OAuth", () => {
       });
       const { state, nonce } = Object.fromEntries(new URL(headers.get("location")!).searchParams);
       const hash = createHash("sha256").update(state!).digest("hex");
-      const { rows } = await api.app.transact(({ db }) =>
-        sql`select * from oauth_flows where state_hash = ${hash}`.execute(db),
-      );
+      const rows = await api.sql`select * from oauth_flows where state_hash = ${hash}`;
       assert.equal(rows.length, 1);
       const stored = JSON.stringify(rows);
       const browser = /=([\w-]+)/.exec(headers.get("set-cookie")!)![1]!;

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { sql } from "kysely";
 import { endBoosts } from "../../src/jobs/jobs.ts";
 import { type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
@@ -57,13 +56,12 @@ describe("a player's boosts", () => {
     const entry = await api.get(`/api/v1/leaderboards/weekly/players/${player}`, { key: tenant.key });
     return [...amounts, entry.body.score];
   };
-  const told = () =>
-    api.app.transact(async ({ db }) => {
-      const { rows } = await sql<{ type: string; data: Record<string, unknown> }>`
-        select type, data from outbox where player_id = ${player} and type like 'player.boost%'
-        order by player_seq`.execute(db);
-      return rows.map(({ type, data }) => [type, data["by"]]);
-    });
+  const told = async () => {
+    const rows = await api.sql<{ type: string; data: Record<string, unknown> }>`
+      select type, data from outbox where player_id = ${player} and type like 'player.boost%'
+      order by player_seq`;
+    return rows.map(({ type, data }) => [type, data["by"]]);
+  };
 
   it("leave XP by hand exact, unless it says that they may count", async () => {
     await start();
@@ -76,10 +74,8 @@ describe("a player's boosts", () => {
 
   it("end when their time is over, told once by a job", async () => {
     await start();
-    await api.app.transact(({ db }) =>
-      sql`update player_boosts set expires_at = now() - interval '1 second'
-        where player_id = ${player}`.execute(db),
-    );
+    await api.sql`update player_boosts set expires_at = now() - interval '1 second'
+      where player_id = ${player}`;
     assert.deepEqual(await list(), []);
     await Promise.all([1, 2, 3].map(() => endBoosts.run(api.app, "*")));
     assert.deepEqual(await told(), [
@@ -117,22 +113,6 @@ describe("a player's boosts", () => {
     assert.deepEqual((await play()).slice(0, 2), [10, 4]);
   });
 
-  it("of a campaign for a segment are for its members", async () => {
-    const segment = { key: "vips", name: "VIPs", kind: "STATIC" };
-    must(await post("/segments", segment), 201);
-    const times = { startsAt: "2026-01-01T00:00:00Z", expiresAt: "2126-01-01T00:00:00Z" };
-    const campaign = { key: "vip", name: "VIP", applies: "xp", factor: 5, segmentKey: "vips", ...times };
-    must(await post("/boosts", campaign), 201);
-    assert.deepEqual([await list(), (await play())[0]], [[], 10]);
-    must(await post("/segments/vips/members", { playerIds: [player] }), 200);
-    assert.deepEqual(
-      (await list()).map(({ boostKey, scope }) => [boostKey, scope]),
-      [["vip", "SEGMENT"]],
-    );
-    assert.equal((await play())[0], 50);
-    must(await api.delete("/api/v1/boosts/vip", { key: tenant.key }), 200);
-  });
-
   it("are refused with the field that is wrong", async () => {
     const bad: [field: string, body: object][] = [
       ["applies", { applies: "currency:gold" }],
@@ -160,16 +140,12 @@ describe("a player's boosts", () => {
 
   it("have a limit, and are not for a player who is not active", async () => {
     must(await start(), 201);
-    await api.app.transact(({ db }) =>
-      sql`insert into player_boosts select (jsonb_populate_record(b,
-        jsonb_build_object('id', gen_random_uuid()))).* from player_boosts b, generate_series(2, 49)
-        where player_id = ${player}`.execute(db),
-    );
+    await api.sql`insert into player_boosts select (jsonb_populate_record(b,
+      jsonb_build_object('id', gen_random_uuid()))).* from player_boosts b, generate_series(2, 49)
+      where player_id = ${player}`;
     must(await start(), 201);
     assertError(await start(), 409, "BOOST_LIMIT");
-    await api.app.transact(({ db }) =>
-      sql`update players set status = 'SUSPENDED' where id = ${player}`.execute(db),
-    );
+    await api.sql`update players set status = 'SUSPENDED' where id = ${player}`;
     assertError(await start(), 409, "PLAYER_INACTIVE");
   });
 });

@@ -3,6 +3,7 @@ import { startApp } from "../support/app/app.ts";
 import { aGame } from "../support/app/game.ts";
 import { must } from "../support/http/client.ts";
 import { madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 const DAY = { type: "CALENDAR", unit: "DAY", timezone: "PLAYER" };
 const wins = { eventTypes: ["won"], aggregate: "count" };
@@ -40,10 +41,7 @@ describe("the metrics of a player", () => {
 
   it("are the counters that rules, badges and segments read, each once, with who reads them", async () => {
     const none = must(await game.get(`/players/${ada}/metrics`), 200);
-    assert.deepEqual(
-      byAggregate(none.data).map(({ value }) => value),
-      [0, null],
-    );
+    assert.deepEqual(pluck(byAggregate(none.data), "value"), [0, null]);
     await game.track("ada", "won", { score: 7 });
     await game.track("ada", "won", { score: 3 });
     const { data, pagination } = must(await game.get("/players/ext:ada/metrics"), 200);

@@ -5,6 +5,7 @@ import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { type Players, playersOf } from "../support/players/players.ts";
 import { madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 describe("ids of players", () => {
   let players: Players;
@@ -150,10 +151,16 @@ describe("ids of players", () => {
       ]);
       const { results, ...counts } = must(answer, 200);
       assert.deepEqual(counts, { created: 1, updated: 2, rejected: 5 });
-      assert.deepEqual(
-        results.map((one: { status: string }) => one.status),
-        ["UPDATED", "CREATED", "UPDATED", "REJECTED", "REJECTED", "REJECTED", "REJECTED", "REJECTED"],
-      );
+      assert.deepEqual(pluck(results, "status"), [
+        "UPDATED",
+        "CREATED",
+        "UPDATED",
+        "REJECTED",
+        "REJECTED",
+        "REJECTED",
+        "REJECTED",
+        "REJECTED",
+      ]);
       assert.match(results[4].message, /^timezone/);
       assert.match(results[6].message, /more than 100 attributes/);
       const [a, b] = [await players.read(known.id), await players.read(`ext:${fresh}`)];

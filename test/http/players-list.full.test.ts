@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
@@ -40,10 +39,8 @@ describe("the list of players", () => {
     for (const name of ["a", "b", "c"]) await identify(name);
     await grant("b", 100);
     await grant("c", 250);
-    await api.app.transact(({ db }) =>
-      sql`update players set status = 'BANNED'
-        where project_id = ${tenant.projectId} and external_user_id = 'b'`.execute(db),
-    );
+    await api.sql`update players set status = 'BANNED'
+      where project_id = ${tenant.projectId} and external_user_id = 'b'`;
     assert.deepEqual(await names("?externalUserId=b"), ["b"]);
     assert.deepEqual(await names("?externalUserId=B"), []);
     assert.deepEqual(await names("?status=BANNED"), ["b"]);
@@ -58,10 +55,8 @@ describe("the list of players", () => {
   it("filters by when players were created, from inclusive and to exclusive", async () => {
     for (const [day, name] of ["a", "b", "c"].entries()) {
       await identify(name);
-      await api.app.transact(({ db }) =>
-        sql`update players set created_at = ${`2025-01-0${day + 1}T00:00:00Z`}::timestamptz
-          where project_id = ${tenant.projectId} and external_user_id = ${name}`.execute(db),
-      );
+      await api.sql`update players set created_at = ${`2025-01-0${day + 1}T00:00:00Z`}::timestamptz
+        where project_id = ${tenant.projectId} and external_user_id = ${name}`;
     }
     assert.deepEqual(await names("?from=2025-01-02T00:00:00Z"), ["c", "b"]);
     assert.deepEqual(await names("?to=2025-01-02T00:00:00Z"), ["a"]);
@@ -91,11 +86,9 @@ describe("the list of players", () => {
 
   it("counts exactly to 100,000, and beyond says that the total is an estimate", async () => {
     const insert = (from: number, to: number) =>
-      api.app.transact(({ db }) =>
-        sql`insert into players (project_id, id, external_user_id, created_at, updated_at)
-          select ${tenant.projectId}, gen_random_uuid(), 'n' || n, now(), now()
-          from generate_series(${from}::int, ${to}::int) n`.execute(db),
-      );
+      api.sql`insert into players (project_id, id, external_user_id, created_at, updated_at)
+        select ${tenant.projectId}, gen_random_uuid(), 'n' || n, now(), now()
+        from generate_series(${from}::int, ${to}::int) n`;
     await insert(1, 100_000);
     const exact = await list("?limit=1");
     assert.partialDeepStrictEqual(exact.body.pagination, { page: 1, total: 100_000, totalPages: 100_000 });

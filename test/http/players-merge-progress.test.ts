@@ -5,6 +5,7 @@ import { must } from "../support/http/client.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
 import { playersOf } from "../support/players/players.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -138,19 +139,11 @@ describe("merging what players have done", () => {
         assert.deepEqual(await entries(key), [[target.id, score]]);
     });
     const { ranks } = await players.read(`${source.id}?include=ranks`);
-    assert.deepEqual(
-      ranks.map((one: { leaderboardKey: string; rank: number; participants: number; percentile: number }) => [
-        one.leaderboardKey,
-        one.rank,
-        one.participants,
-        one.percentile,
-      ]),
-      [
-        ["best", 1, 1, 100],
-        ["sum", 1, 1, 100],
-        ["xp", 1, 1, 100],
-      ],
-    );
+    assert.deepEqual(pluck(ranks, "leaderboardKey", "rank", "participants", "percentile"), [
+      ["best", 1, 1, 100],
+      ["sum", 1, 1, 100],
+      ["xp", 1, 1, 100],
+    ]);
   });
 
   it("moves static segments, boosts, messages and grants, and releases holds", async () => {

@@ -5,6 +5,7 @@ import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { playersOf } from "../support/players/players.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 describe("merging players", () => {
   const api = madeOnce(startApp);
@@ -39,14 +40,11 @@ describe("merging players", () => {
     assert.deepEqual([player.xp, player.level, player.currencies], [260, 3, { coins: 32, gems: 50 }]);
     assert.deepEqual(summary.xp, { target: 90, source: 170, result: 260 });
     assert.deepEqual(summary.clamped, { gems: 25 });
-    assert.deepEqual(
-      (await ledger(target.id)).slice(-3).map(({ key, amount }) => [key, amount]),
-      [
-        [`mrg:${mergeId}:currency:coins`, 17],
-        [`mrg:${mergeId}:currency:gems`, 20],
-        [`mrg:${mergeId}:xp`, 170],
-      ],
-    );
+    assert.deepEqual(pluck((await ledger(target.id)).slice(-3), "key", "amount"), [
+      [`mrg:${mergeId}:currency:coins`, 17],
+      [`mrg:${mergeId}:currency:gems`, 20],
+      [`mrg:${mergeId}:xp`, 170],
+    ]);
     const left = new Map<string, number>();
     for (const { asset, currency_key, amount } of await ledger(source.id)) {
       const key = `${asset}:${currency_key}`;

@@ -117,10 +117,8 @@ describe("XP granted by hand", () => {
   it("is not granted to a player who is suspended or banned, but can be taken away", async () => {
     await grant({ amount: 50 });
     for (const status of ["SUSPENDED", "BANNED"]) {
-      await api.app.transact(({ db }) =>
-        sql`update players set status = ${status}
-          where project_id = ${tenant.projectId} and id = ${player}`.execute(db),
-      );
+      await api.sql`update players set status = ${status}
+        where project_id = ${tenant.projectId} and id = ${player}`;
       assertError(await grant({ amount: 1 }), 409, "PLAYER_INACTIVE");
       assert.equal((await grant({ amount: -1 })).status, 201);
     }

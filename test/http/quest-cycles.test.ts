@@ -19,6 +19,7 @@ import { madeOnce } from "../support/made.ts";
 import { playersOf } from "../support/players/players.ts";
 import { aQuestGame, counting, manual, type QuestGame } from "../support/quests/quest-game.ts";
 import { findingsOf } from "../support/domain/domain.ts";
+import { pluck } from "../support/pluck.ts";
 
 /** All lines of a player's stream, in order. */
 const linesOfPlayer = async ({ db }: Work, { projectId, playerId }: StreamRef): Promise<PlayerMessage[]> => {
@@ -293,7 +294,7 @@ describe("the lines of quests that change together", () => {
     }
     assert.deepEqual(
       pages.map(({ id, seq, data }) => [id, seq, data]).toReversed(),
-      stream.map(({ id, seq, data }) => [id, seq, data]),
+      pluck(stream, "id", "seq", "data"),
     );
   });
 
@@ -344,13 +345,9 @@ describe("quests that repeat UNLIMITED, of players who are merged", () => {
     game = await aQuestGame(await startApp());
   });
 
-  const rowsOf = async (player: string): Promise<Row[]> => {
-    const { rows } = await game.api.app.transact(({ db }) =>
-      sql<Row>`select cycle_key::int as key, state, is_latest as "isLatest", is_live as "isLive"
-        from player_quests where player_id = ${player}::uuid order by 1`.execute(db),
-    );
-    return rows;
-  };
+  const rowsOf = (player: string): Promise<Row[]> => game.api
+    .sql<Row>`select cycle_key::int as key, state, is_latest as "isLatest", is_live as "isLive"
+    from player_quests where player_id = ${player}::uuid order by 1`;
   const publish = (target: number) =>
     game.publish({
       key: "again",
@@ -400,14 +397,11 @@ describe("quests that repeat UNLIMITED, of players who are merged", () => {
     await complete(1);
     must(await merge(target, source), 200);
     const rows = await rowsOf(target);
-    assert.deepEqual(
-      rows.map(({ state, isLatest, isLive }) => [state, isLatest, isLive]),
-      [
-        ["COMPLETED", false, true],
-        ["EXPIRED", false, false],
-        ["IN_PROGRESS", true, true],
-      ],
-    );
+    assert.deepEqual(pluck(rows, "state", "isLatest", "isLive"), [
+      ["COMPLETED", false, true],
+      ["EXPIRED", false, false],
+      ["IN_PROGRESS", true, true],
+    ]);
     await assertSound();
   });
 });

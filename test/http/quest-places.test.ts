@@ -6,6 +6,7 @@ import { must } from "../support/http/client.ts";
 import { callsOf, madeOnce } from "../support/made.ts";
 import { aQuestGame, counting, type QuestGame } from "../support/quests/quest-game.ts";
 import { jobResult } from "../support/app/processed.ts";
+import { pluck } from "../support/pluck.ts";
 
 describe("places and entry costs of quests", () => {
   let game: QuestGame;
@@ -36,10 +37,7 @@ describe("places and entry costs of quests", () => {
     assert.equal(reasonOf(refused), "INSUFFICIENT_FUNDS");
     assert.equal(await coins(player), 10);
     const { data } = await game.get(`/players/${player}/ledger?asset=CURRENCY`);
-    assert.deepEqual(
-      data.map(({ amount }: { amount: number }) => amount),
-      [-20, 30],
-    );
+    assert.deepEqual(pluck(data, "amount"), [-20, 30]);
   });
 
   it("refund the cost when the event whose rule has started the quest is reverted", async () => {
@@ -176,10 +174,7 @@ describe("quests and rules", () => {
       ],
     );
     const { data } = await get(`/quests/${id}/players?state=IN_PROGRESS`);
-    assert.deepEqual(
-      data.map((one: Json) => [one["playerId"], one["percent"]]),
-      [[player, 50]],
-    );
+    assert.deepEqual(pluck(data, "playerId", "percent"), [[player, 50]]);
   });
 });
 

@@ -21,6 +21,7 @@ import {
   RIGHT,
   stepActs,
 } from "../support/quests/quest-game.ts";
+import { pluck } from "../support/pluck.ts";
 
 describe("what players have submitted for steps of quests", () => {
   let game: QuestGame;
@@ -72,10 +73,7 @@ describe("what players have submitted for steps of quests", () => {
     must(await submit("gone", "card", { code: "a" }), 200);
     const players = playersOf(game.api, game.tenant);
     const { tables } = await players.resultOf((await game.make(`/players/${player}/export`, {})).id);
-    assert.deepEqual(
-      tables.quest_submissions.map(({ evidence }: Json) => evidence),
-      ["about me"],
-    );
+    assert.deepEqual(pluck(tables.quest_submissions, "evidence"), ["about me"]);
     assert.equal(tables.quest_codes.length, 1);
     const job = await game.make(`/players/${player}/erase`, { reason: "asked for" });
     const { rows } = await players.resultOf(job.id);
@@ -114,10 +112,7 @@ describe("what players have submitted for steps of quests", () => {
       must(await game.post("/quests/ended/end"), 200);
       await sweep();
       assert.deepEqual(await statuses("ended"), ["WITHDRAWN"]);
-      assert.deepEqual(
-        (await expired()).map(({ questKey, playerId }) => [questKey, playerId]),
-        [["ended", player]],
-      );
+      assert.deepEqual(pluck(await expired(), "questKey", "playerId"), [["ended", player]]);
       assertError(await review("ended", "photo", { decision: "APPROVE" }), 409, "INVALID_STATE");
       assert.deepEqual(await findings(), []);
     });
@@ -205,26 +200,14 @@ describe("what players have submitted for steps of quests", () => {
     must(await submit("funnel", "code", { code: "b" }), 200);
     must(await submit("funnel", "quiz", { answers: RIGHT }), 200);
     const { steps } = await game.get("/quests/funnel/stats");
-    assert.deepEqual(
-      steps.map(({ stepKey, reached, done, waiting, failed }: Json) => [
-        stepKey,
-        reached,
-        done,
-        waiting,
-        failed,
-      ]),
-      [
-        ["wait", 1, 0, 1, 0],
-        ["code", 1, 0, 0, 1],
-        ["quiz", 1, 1, 0, 0],
-      ],
-    );
+    assert.deepEqual(pluck(steps, "stepKey", "reached", "done", "waiting", "failed"), [
+      ["wait", 1, 0, 1, 0],
+      ["code", 1, 0, 0, 1],
+      ["quiz", 1, 1, 0, 0],
+    ]);
     must(await review("funnel", "wait", { decision: "APPROVE" }), 200);
     const lines = await auditOf(game.api, submissionId);
-    assert.deepEqual(
-      lines.map(({ action, tenant }) => [action, tenant]),
-      [["quest_submission.approved", game.tenant.tenantId]],
-    );
+    assert.deepEqual(pluck(lines, "action", "tenant"), [["quest_submission.approved", game.tenant.tenantId]]);
   });
 
   it("is decided by a submission of its own quest", async () => {

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { sql } from "kysely";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
@@ -65,10 +64,8 @@ describe("quests of steps that players do themselves", () => {
 
     await game.publish({ key: "timed", steps: [manual("a", { target: 2 })], timeLimitSeconds: 60 });
     must(await submit("timed", "a"), 200);
-    await game.api.app.transact(({ db }) =>
-      sql`update player_quests set expires_at = now() - interval '1 s'
-        where player_id = ${player} and quest_key = 'timed'`.execute(db),
-    );
+    await game.api.sql`update player_quests set expires_at = now() - interval '1 s'
+      where player_id = ${player} and quest_key = 'timed'`;
     assertError(await submit("timed", "a"), 409, "QUEST_NOT_AVAILABLE");
     await game.publish({ key: "ended", steps: [manual("a", { target: 2 })] });
     must(await submit("ended", "a"), 200);

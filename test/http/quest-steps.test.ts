@@ -15,6 +15,7 @@ import {
   stepActs,
 } from "../support/quests/quest-game.ts";
 import { madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 describe("steps that players do themselves", () => {
   const game = madeOnce(async () => aQuestGame(await startApp()));
@@ -86,15 +87,12 @@ describe("steps that players do themselves", () => {
       }
       assertError(await submit("evidence", "text", { evidence: "x".repeat(10_000_000) }), 413);
       const kept = await queue(`playerId=${player}`);
-      assert.deepEqual(
-        kept.map(({ stepKey, evidenceType, evidence, status }) => [stepKey, evidenceType, evidence, status]),
-        [
-          ["text", "TEXT", script, "CONFIRMED"],
-          ["url", "URL", url, "CONFIRMED"],
-          ["any", "URL", url, "CONFIRMED"],
-          ["any", "TEXT", script, "CONFIRMED"],
-        ],
-      );
+      assert.deepEqual(pluck(kept, "stepKey", "evidenceType", "evidence", "status"), [
+        ["text", "TEXT", script, "CONFIRMED"],
+        ["url", "URL", url, "CONFIRMED"],
+        ["any", "URL", url, "CONFIRMED"],
+        ["any", "TEXT", script, "CONFIRMED"],
+      ]);
     });
 
     it("wait for an approval, and can be submitted again after a rejection", async () => {
@@ -124,13 +122,10 @@ describe("steps that players do themselves", () => {
       );
       assert.deepEqual([done.state, await game.xp()], ["CLAIMED", 7]);
       const decided = await queue(`playerId=${player}&questId=photo&stepKey=tree`);
-      assert.deepEqual(
-        decided.map(({ status, note }) => [status, note]),
-        [
-          ["REJECTED", "blurred"],
-          ["APPROVED", null],
-        ],
-      );
+      assert.deepEqual(pluck(decided, "status", "note"), [
+        ["REJECTED", "blurred"],
+        ["APPROVED", null],
+      ]);
       assert.ok(
         decided.every(({ reviewedBy, reviewedAt }) => String(reviewedBy).startsWith("key:") && reviewedAt),
       );

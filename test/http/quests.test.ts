@@ -8,6 +8,7 @@ import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
 import { aQuestGame, counting } from "../support/quests/quest-game.ts";
 import { callsOf, madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 describe("quests of players", () => {
   const game = madeOnce(async () => aQuestGame(await startApp()));
@@ -168,10 +169,7 @@ describe("quests of players", () => {
     const { questVersion, steps } = await questOf("kept");
     assert.deepEqual([questVersion, steps.map((step: Json) => step["state"])], [1, ["DONE", "ACTIVE"]]);
     const { data } = await get("/quests/kept/versions");
-    assert.deepEqual(
-      data.map((one: Json) => one["version"]),
-      [2, 1],
-    );
+    assert.deepEqual(pluck(data, "version"), [2, 1]);
     must(await post("/quests/kept/pause"), 200);
     await send("kept.b");
     assert.equal((await questOf("kept")).state, "IN_PROGRESS");

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { z } from "zod";
 import { forgetKeys } from "../../src/domain/accounts/api-keys/api-key.ts";
 import { LIMITS, RateLimited } from "../../src/domain/accounts/rate-limits/limiter.ts";
@@ -12,6 +11,7 @@ import { limitOf, numbers } from "../support/http/limit-headers.ts";
 import { aMember } from "../support/app/member.ts";
 import { startTinyHttp } from "../support/http/tiny-http.ts";
 import { madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 describe("rate limits", () => {
   const api = madeOnce(startApp);
@@ -27,10 +27,8 @@ describe("rate limits", () => {
   };
   const use = (key: string) => api.get("/api/v1/players?limit=1", { key });
   const setPlan = async ({ tenantId }: Tenant, plan: Plan, overrides: Partial<PlanLimits> = {}) => {
-    await api.app.transact(({ db }) =>
-      sql`update tenants set plan = ${plan}, plan_overrides = ${JSON.stringify(overrides)}::jsonb
-        where id = ${tenantId}::uuid`.execute(db),
-    );
+    await api.sql`update tenants set plan = ${plan}, plan_overrides = ${JSON.stringify(overrides)}::jsonb
+      where id = ${tenantId}::uuid`;
     forgetKeys();
   };
   /** Keys are made first: plans limit them too. */
@@ -66,10 +64,7 @@ describe("rate limits", () => {
         await api.post("/api/v1/players", {}, { key }),
         await api.get("/api/v1/players", { key, headers: { "X-Project-ID": tenant.tenantId } }),
       ];
-      assert.deepEqual(
-        answers.map(({ status }) => status),
-        [404, 400, 403, 403],
-      );
+      assert.deepEqual(pluck(answers, "status"), [404, 400, 403, 403]);
       assert.deepEqual(answers.map(numbers), [
         [50, 49],
         [50, 48],

@@ -10,7 +10,6 @@ import { Tenant } from "../../src/domain/accounts/tenants/tenant.ts";
 import { type Answer, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { anAddress } from "../support/http/client.ts";
-import { aMailTo, tokenIn } from "../support/mail/mailbox.ts";
 import { madeOnce } from "../support/made.ts";
 
 const PASSWORD = "Engine-No-1-Difference";
@@ -55,15 +54,6 @@ describe("POST /auth/register", () => {
     const { tenantId } = (await register({})).body.user;
     const stored = await api.app.transact(({ em }) => em.findOneOrFail(Tenant, { id: tenantId }));
     assert.equal(stored.name, "Ada Lovelace");
-  });
-
-  it("mails a link that proves the address", async () => {
-    const email = anEmail();
-    const { accessToken } = (await register({ email })).body;
-    const token = tokenIn(await aMailTo(email, /./));
-    assert.deepEqual((await api.post("/api/v1/auth/verify-email", { token })).body, { emailVerified: true });
-    assert.equal((await storedUser(email))?.emailVerified, true);
-    assert.equal((await api.get("/api/v1/projects", { token: accessToken })).status, 200);
   });
 
   it("knows an address in any case once only, also when two register at once", async () => {

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { expireGrants } from "../../src/domain/economy/rewards/player-rewards.ts";
 import { type Answer, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
@@ -34,10 +33,7 @@ describe("rewards of the catalogue", () => {
       .filter(([type]) => type === "player.reward_granted")
       .map(([, { status, code }]) => [status, code]);
   /** Makes the time to claim the player's grants be over. */
-  const letEnd = () =>
-    api.app.transact(({ db }) =>
-      sql`update reward_grants set expires_at = created_at where player_id = ${player}`.execute(db),
-    );
+  const letEnd = () => api.sql`update reward_grants set expires_at = created_at where player_id = ${player}`;
 
   it("are granted at once with what is in them", async () => {
     const made = await chest();

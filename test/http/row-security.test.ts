@@ -85,9 +85,8 @@ const assertHidden = async (
       });
     assert.equal(await count(asOwn, id(other)), 0, `${table} shows rows of another`);
     const everything = await asOwn(({ db }) =>
-      sql<{
-        id: string | null;
-      }>`select distinct ${sql.ref(column)}::text as id from ${sql.ref(table)}`.execute(db),
+      sql<{ id: string | null }>`
+        select distinct ${sql.ref(column)}::text as id from ${sql.ref(table)}`.execute(db),
     ).catch((error: Error) => {
       if (refused(error)) return { rows: [] };
       throw error;
@@ -221,18 +220,16 @@ describe("keys of tables", () => {
   const api = madeOnce(startApp);
 
   it("are in each table, and those of a project's rows begin with the project", async () => {
-    const { rows } = await api.app.transact(({ db }) =>
-      sql<{ name: string; isKeyed: boolean; others: string[] }>`
-        select c.relname as name, coalesce(bool_or(i.indisprimary), false) as "isKeyed",
-          coalesce(array_agg(i.indexrelid::regclass::text) filter (where first.attname <> 'project_id'
-            and exists (select from pg_attribute where attrelid = c.oid and attname = 'project_id')),
-            '{}') as others
-        from pg_class c
-        left join pg_index i on i.indrelid = c.oid and i.indisunique
-        left join pg_attribute first on first.attrelid = c.oid and first.attnum = i.indkey[0]
-        where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
-        group by c.relname`.execute(db),
-    );
+    const rows = await api.sql<{ name: string; isKeyed: boolean; others: string[] }>`
+      select c.relname as name, coalesce(bool_or(i.indisprimary), false) as "isKeyed",
+        coalesce(array_agg(i.indexrelid::regclass::text) filter (where first.attname <> 'project_id'
+          and exists (select from pg_attribute where attrelid = c.oid and attname = 'project_id')),
+          '{}') as others
+      from pg_class c
+      left join pg_index i on i.indrelid = c.oid and i.indisunique
+      left join pg_attribute first on first.attrelid = c.oid and first.attnum = i.indkey[0]
+      where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
+      group by c.relname`;
     assert.ok(rows.length > 60, `${rows.length} tables`);
     const wrong = rows.filter(
       ({ name, isKeyed, others }) => !isKeyed || (!KEYED_OTHERWISE.has(name) && others.length > 0),
@@ -306,10 +303,8 @@ describe("row-level security", () => {
       asOwn(() => Promise.reject(new Error("undone"))),
       /undone/,
     );
-    const { rows } = await api.app.transact(({ db }) =>
-      sql<{ role: string; n: number }>`
-        select current_user as role, (select count(distinct project_id) from players) as n`.execute(db),
-    );
+    const rows = await api.sql<{ role: string; n: number }>`
+      select current_user as role, (select count(distinct project_id) from players) as n`;
     assert.ok(!rows[0]!.role.startsWith("laurel_"));
     assert.ok(rows[0]!.n >= 2);
   });

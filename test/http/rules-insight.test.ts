@@ -3,6 +3,7 @@ import { flushRuleStats } from "../../src/jobs/jobs.ts";
 import { aKey, type Answer, aTenant } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
 import { ownRules, rulesOf } from "../support/rules/rules-api.ts";
+import { pluck } from "../support/pluck.ts";
 
 type Json = Record<string, unknown>;
 const on = (...eventTypes: string[]) => [{ kind: "EVENT", eventTypes }];
@@ -39,10 +40,7 @@ describe("insight into rules", () => {
     );
     const [lesson] = root.rules;
     assert.deepEqual([lesson.reason, lesson.conditions.children[1].children[0].pass], ["MATCHED", false]);
-    assert.deepEqual(
-      lesson.effects.map(({ type }: Json) => type),
-      ["player.xp_granted", "player.level_up"],
-    );
+    assert.deepEqual(pluck(lesson.effects, "type"), ["player.xp_granted", "player.level_up"]);
     const [derived] = root.derived;
     assert.deepEqual(
       [derived.eventType, derived.rules[0].ruleKey, derived.rules[0].effects[0].type],

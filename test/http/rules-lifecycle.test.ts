@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { must } from "../support/http/client.ts";
 import { aLessonRule, fieldsOf, ownRules, reasonOf, RULES } from "../support/rules/rules-api.ts";
+import { pluck } from "../support/pluck.ts";
 
 describe("the life of a rule", () => {
   const { api, tenant, rules } = ownRules();
@@ -24,10 +25,7 @@ describe("the life of a rule", () => {
     await rules.create({ key: "draft" });
     for (const verb of ["shadow", "pause", "resume"])
       assert.deepEqual(reasonOf(await rules.act("draft", verb)), [409, "INVALID_STATE"]);
-    assert.deepEqual(
-      must(await rules.get("?status=SHADOW"), 200).data.map((rule: { key: string }) => rule.key),
-      ["lesson"],
-    );
+    assert.deepEqual(pluck(must(await rules.get("?status=SHADOW"), 200).data, "key"), ["lesson"]);
   });
 
   it("keeps every version, and goes back to one by publishing it again", async () => {
@@ -48,13 +46,10 @@ describe("the life of a rule", () => {
     await rules.track("u1");
     assert.equal(await xpOf("u1"), 11);
     const { data, pagination } = must(await rules.get("/lesson/versions?limit=2"), 200);
-    assert.deepEqual(
-      data.map((one: Record<string, unknown>) => [one["version"], one["changeNote"], one["isPublished"]]),
-      [
-        [3, "Back to version 1", true],
-        [2, "Ten", false],
-      ],
-    );
+    assert.deepEqual(pluck(data, "version", "changeNote", "isPublished"), [
+      [3, "Back to version 1", true],
+      [2, "Ten", false],
+    ]);
     assert.equal(pagination.total, 3);
     assert.equal((await rules.act("lesson", "rollback", { version: 9 })).status, 404);
     assert.deepEqual(fieldsOf(await rules.act("lesson", "rollback", {})), [400, ["version"]]);

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { pauseByEngine } from "../../src/domain/rules/lifecycle/publishing.ts";
 import { must } from "../support/http/client.ts";
 import { fieldsOf, ownRules, reasonOf, RULES } from "../support/rules/rules-api.ts";
+import { pluck } from "../support/pluck.ts";
 
 const on = (...eventTypes: string[]) => [{ kind: "EVENT", eventTypes }];
 const emit = (eventType: string) => ({ type: "emit_event", eventType, channels: ["rules"] });
@@ -85,18 +86,12 @@ describe("publishing a rule", () => {
     const published = must(await rules.act("b", "publish"), 200);
     assert.equal(published.warnings.length, 1);
     const { nodes, edges, cycles } = must(await rules.get("/graph"), 200);
-    assert.deepEqual(
-      nodes.map((node: { key: string; causes: string[] }) => [node.key, node.causes]),
-      [
-        ["a", ["pong"]],
-        ["b", ["ping"]],
-      ],
-    );
+    assert.deepEqual(pluck(nodes, "key", "causes"), [
+      ["a", ["pong"]],
+      ["b", ["ping"]],
+    ]);
     assert.equal(edges.length, 2);
-    assert.deepEqual(
-      cycles.map((cycle: { isBounded: boolean; path: string[] }) => [cycle.isBounded, cycle.path]),
-      [[true, ["a", "pong", "b", "ping", "a"]]],
-    );
+    assert.deepEqual(pluck(cycles, "isBounded", "path"), [[true, ["a", "pong", "b", "ping", "a"]]]);
   });
 
   it("can be undone by the engine, which says why", async () => {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 const rule = (more: Record<string, unknown> = {}) => ({
   key: "daily",
@@ -37,10 +38,7 @@ describe("simulation of rules", () => {
       { path: "conditions.all[1]", type: "player_property", op: "gte", expected: 2, actual: 1, pass: false },
     ]);
     const met = await simulate({ inline: [rule()], player: { snapshot: { xp: 220 } } });
-    assert.deepEqual(
-      met.body.rules[0].effects.map(({ type }: { type: string }) => type),
-      ["player.xp_granted", "player.level_up"],
-    );
+    assert.deepEqual(pluck(met.body.rules[0].effects, "type"), ["player.xp_granted", "player.level_up"]);
     assert.deepEqual(met.body.resultingState, {
       changed: ["xp", "level"],
       before: { xp: 220, level: 2 },

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
 import { aLessonRule, RULES } from "../support/rules/rules-api.ts";
+import { pluck } from "../support/pluck.ts";
 
 type Json = Record<string, unknown>;
 
@@ -93,13 +94,10 @@ describe("checking a rule", () => {
       }),
     );
     assert.equal(answer.valid, true);
-    assert.deepEqual(
-      answer.warnings.map(({ field, blocksPublish }: Json) => [field, blocksPublish]),
-      [
-        ["actions.0.currencyKey", true],
-        ["triggers", true],
-      ],
-    );
+    assert.deepEqual(pluck(answer.warnings, "field", "blocksPublish"), [
+      ["actions.0.currencyKey", true],
+      ["triggers", true],
+    ]);
     assert.match(answer.warnings[1].message, /lesson → player\.xp_granted → lesson: give a rule on the way/);
   });
 });

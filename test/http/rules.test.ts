@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 const RULES = "/api/v1/rules";
 
@@ -75,10 +76,7 @@ describe("rules", () => {
     const actions = amounts.map((amount) => ({ type: "grant_xp", amount }));
     const { body } = await publish({ actions });
     for (const { actions: shown } of [body.draft, body.published])
-      assert.deepEqual(
-        shown.map(({ amount }: { amount: object }) => amount),
-        amounts,
-      );
+      assert.deepEqual(pluck(shown, "amount"), amounts);
   });
 
   it("run as published while their draft is edited, until the next publish", async () => {

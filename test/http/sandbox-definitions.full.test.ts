@@ -5,6 +5,7 @@ import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { definitionDocument } from "../support/rules/plan.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 type Shown = { id: string; key: string; version: number; createdAt: string; updatedAt: string };
 
@@ -75,10 +76,7 @@ describe("definitions of a sandbox", () => {
     const { id } = await make("streaks", streak("WEEK"), test);
     const { definitions, skipped } = await synced();
     assert.deepEqual(definitions, none);
-    assert.deepEqual(
-      skipped.map(({ type, key }: { type: string; key: string }) => [type, key]),
-      [["streak", "daily"]],
-    );
+    assert.deepEqual(pluck(skipped, "type", "key"), [["streak", "daily"]]);
     assert.match(skipped[0].reason, /period/);
     assert.equal((await get("streaks/daily", test)).id, id);
   });

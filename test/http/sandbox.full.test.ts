@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { sql } from "kysely";
 import { DEFINITION_KINDS } from "../../src/domain/registries/definition-kinds.ts";
 import { aKey, aTenant, startApp, type Tenant } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { auditOf } from "../support/app/game.ts";
 import { must } from "../support/http/client.ts";
 import { madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 const rule = (key: string, amount: number) => ({
   key,
@@ -105,10 +105,7 @@ describe("the sandbox of a project", () => {
     assert.equal((await get("/players/ext:ada", test)).level, 5);
     await act("/events?wait=true", test, { externalUserId: "ada", eventType: "won" });
     const { data } = await get("/leaderboards/xp/entries", test);
-    assert.deepEqual(
-      data.map(({ score }: { score: number }) => score),
-      [70],
-    );
+    assert.deepEqual(pluck(data, "score"), [70]);
     assert.equal((await get("/players", live)).pagination.total, 0);
     assert.deepEqual(await synced(), nothing);
   });
@@ -172,10 +169,8 @@ describe("the sandbox of a project", () => {
     assert.deepEqual(granted, [1, 2]);
 
     await act("/rules/won-a/pause", live);
-    await api.app.transact(({ db }) =>
-      sql`update rules set pause_reason = 'BUDGET'
-        where project_id = ${tenant.projectId}::uuid and key = 'won-a'`.execute(db),
-    );
+    await api.sql`update rules set pause_reason = 'BUDGET'
+      where project_id = ${tenant.projectId}::uuid and key = 'won-a'`;
     assert.deepEqual(await synced(), { ...nothing, rules: 1 });
     const { status, publishedVersion, pauseReason } = await get("/rules/won-a", test);
     assert.deepEqual([status, publishedVersion, pauseReason], ["PAUSED", 1, "BUDGET"]);

@@ -10,9 +10,7 @@ describe("sweeps of segments", () => {
     const api = await startApp();
     const { projectId, key } = await aTenant(api);
     const sweeps = async (): Promise<number> => {
-      const { rows } = await api.app.transact(({ db }) =>
-        sql`select 1 from segment_sweeps where project_id = ${projectId}`.execute(db),
-      );
+      const rows = await api.sql`select 1 from segment_sweeps where project_id = ${projectId}`;
       return rows.length;
     };
     const isIdle = { type: "player_property", field: "lastSeenAt", op: "older_than", value: "P7D" };

@@ -7,6 +7,7 @@ import { must } from "../support/http/client.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
 import { callsBy } from "../support/app/game.ts";
+import { pluck } from "../support/pluck.ts";
 
 const property = (field: string, op: string, value?: unknown) => ({
   type: "player_property",
@@ -73,15 +74,9 @@ describe("segments", () => {
     must(await post("/rules/welcome/publish", {}), 200);
     const win = () => post("/events?wait=true", { externalUserId: "ada", eventType: "won" });
     const first = await win();
-    assert.deepEqual(
-      first.body.effects.map(({ type }: { type: string }) => type),
-      ["player.created"],
-    );
+    assert.deepEqual(pluck(first.body.effects, "type"), ["player.created"]);
     const second = await win();
-    assert.deepEqual(
-      second.body.effects.map(({ type }: { type: string }) => type),
-      ["player.segment_entered", "player.xp_granted"],
-    );
+    assert.deepEqual(pluck(second.body.effects, "type"), ["player.segment_entered", "player.xp_granted"]);
     assert.deepEqual(await keysOf("ext:ada"), ["winners"]);
     assert.equal((await get("/players/ext:ada")).body.xp, 50);
   });
@@ -114,12 +109,10 @@ describe("segments", () => {
         where project_id = ${tenant.projectId}`.execute(db);
     });
     await eventuallyHolds(async () => assert.deepEqual(await membersOf(id), ["ada"]));
-    const due = await api.app.transact(({ db }) =>
-      sql<{ minutes: number }>`
-        select (extract(epoch from due_at - now()) / 60)::float8 as minutes from segment_sweeps
-        where project_id = ${tenant.projectId}`.execute(db),
-    );
-    assert.ok(Math.round(due.rows[0]!.minutes) === 15, "the next one is in 15 minutes");
+    const due = await api.sql<{ minutes: number }>`
+      select (extract(epoch from due_at - now()) / 60)::float8 as minutes from segment_sweeps
+      where project_id = ${tenant.projectId}`;
+    assert.ok(Math.round(due[0]!.minutes) === 15, "the next one is in 15 minutes");
     await post("/events?wait=true", { externalUserId: "ada", eventType: "seen" });
     assert.deepEqual(await membersOf(id), []);
   });
@@ -163,10 +156,7 @@ describe("segments", () => {
       assert.deepEqual(again.body, { changed: 0, unchanged: 1, unknown: [] });
       const { body } = await get("/segments/vip/members");
       assert.equal(body.pagination.total, 2);
-      assert.deepEqual(
-        body.data.map((one: { playerId: string }) => one.playerId),
-        [ada, bob],
-      );
+      assert.deepEqual(pluck(body.data, "playerId"), [ada, bob]);
       const removed = await remove("/segments/vip/members", { playerIds: [ada] });
       assert.deepEqual(removed.body, { changed: 1, unchanged: 0, unknown: [] });
       assert.deepEqual(await membersOf("vip"), ["bob"]);

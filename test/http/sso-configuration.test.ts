@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { randomInt, randomUUID } from "node:crypto";
-import { sql } from "kysely";
 import { User } from "../../src/domain/accounts/auth/user.ts";
 import { aTenant, startApp, type Tenant } from "../support/app/app.ts";
 import { auditOf } from "../support/app/game.ts";
@@ -26,6 +25,7 @@ import {
   verifyDomain,
 } from "../support/sso/server.ts";
 import { selfSigned } from "../support/webhooks/receiver.ts";
+import { pluck } from "../support/pluck.ts";
 
 describe("sign-up by a provider with an address whose domain signs in through another tenant", () => {
   const api = madeOnce(startApp);
@@ -134,12 +134,10 @@ describe("configuration of single sign-on", () => {
       lastTestedAt: null,
     });
     assert.deepEqual(must(await get(), 200), made);
-    const stored = await api.app.transact(({ db }) =>
-      sql<{ secret: string }>`
-        select oidc_client_secret as secret from sso_configurations where id = ${id}::uuid`.execute(db),
-    );
-    assert.match(stored.rows[0]!.secret, /^v1:/);
-    assert.ok(!stored.rows[0]!.secret.includes(provider.clientSecret));
+    const stored = await api.sql<{ secret: string }>`
+      select oidc_client_secret as secret from sso_configurations where id = ${id}::uuid`;
+    assert.match(stored[0]!.secret, /^v1:/);
+    assert.ok(!stored[0]!.secret.includes(provider.clientSecret));
     const [entry] = await auditOf(api, id);
     assert.equal(entry?.action, "sso.updated");
     assert.ok(!JSON.stringify(entry).includes(provider.clientSecret));
@@ -276,10 +274,7 @@ describe("configuration of single sign-on", () => {
     assert.deepEqual(must(await server.delete(SSO, { token: tenant.token }), 200), { deleted: true });
     assertError(await get(), 404);
     assertError(await server.delete(SSO, { token: tenant.token }), 404);
-    assert.deepEqual(
-      (await auditOf(api, id)).map(({ action }) => action),
-      ["sso.updated", "sso.deleted"],
-    );
+    assert.deepEqual(pluck(await auditOf(api, id), "action"), ["sso.updated", "sso.deleted"]);
   });
 
   describe("tested", () => {
@@ -337,10 +332,10 @@ describe("domains of single sign-on", () => {
     server.dns.records.clear();
     const [listed] = must(await server.get(DOMAINS, { token: tenant.token }), 200).data;
     assert.deepEqual([listed.domain, listed.status], [made.domain, "VERIFIED"]);
-    assert.deepEqual(
-      (await auditOf(api, made.id)).map(({ action }) => action),
-      ["sso_domain.added", "sso_domain.verified"],
-    );
+    assert.deepEqual(pluck(await auditOf(api, made.id), "action"), [
+      "sso_domain.added",
+      "sso_domain.verified",
+    ]);
   });
 
   it("is looked for once a minute", async () => {

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { deleteDueTenants } from "../../src/domain/accounts/tenants/tenants.ts";
 import { aTenant } from "../support/app/app.ts";
 import { auditOf } from "../support/app/game.ts";
@@ -25,10 +24,8 @@ describe("a domain of single sign-on that was somebody's", () => {
     const { txtName, txtValue } = mine;
     /** Has the holder's record be missing for so long. */
     const missFor = (days: number) =>
-      api.app.transact(({ db }) =>
-        sql`update sso_domains set missing_since = now() - ${days} * interval '1 day'
-          where id = ${theirs.id}::uuid`.execute(db),
-      );
+      api.sql`update sso_domains set missing_since = now() - ${days} * interval '1 day'
+        where id = ${theirs.id}::uuid`;
     const refused = async () => assertError(await verify(mine), 409, "DOMAIN_ALREADY_CLAIMED");
     const acts = async () => (await auditOf(api, theirs.id)).slice(2).map(({ action }) => action);
     await refused();

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { sql } from "kysely";
 import { forgetSessions } from "../../src/domain/accounts/auth/sessions.ts";
 import { Session } from "../../src/domain/accounts/auth/tokens.ts";
 import { tellOfCertificates } from "../../src/domain/accounts/sso/domains.ts";
@@ -125,11 +124,9 @@ describe("enforcement of single sign-on", () => {
     const on = (token: string) => putSso(server, { token }, config({ enforceSso: true }));
     assertError(await on(tenant.token), 403, "REAUTHENTICATION_REQUIRED");
     const token = await signIn();
-    await api.app.transact(({ db }) =>
-      sql`
-        update sessions set created_at = created_at - interval '11 minutes'
-        where user_id = ${tenant.userId}::uuid and method = 'SSO'`.execute(db),
-    );
+    await api.sql`
+      update sessions set created_at = created_at - interval '11 minutes'
+      where user_id = ${tenant.userId}::uuid and method = 'SSO'`;
     assertError(await on(token), 403, "REAUTHENTICATION_REQUIRED");
     assert.equal(must(await on(await signIn()), 200).enforceSso, true);
   });
@@ -224,9 +221,7 @@ describe("enforcement of single sign-on", () => {
 
   it("is no way in for a break-glass OWNER whose second factor is gone", async () => {
     await enforce();
-    await api.app.transact(({ db }) =>
-      sql`update users set mfa_enabled = false where id = ${glass.userId}::uuid`.execute(db),
-    );
+    await api.sql`update users set mfa_enabled = false where id = ${glass.userId}::uuid`;
     assertError(await login(glass.email), 403, "SSO_REQUIRED");
   });
 
@@ -313,13 +308,12 @@ describe("certificates of identity providers that expire", () => {
       const now = new Date(work.now.getTime() + days * DAY_MS);
       return tellOfCertificates({ ...work, now }, api.app.mail);
     });
-  const queued = async ({ tenantId }: Tenant): Promise<number> =>
-    api.app.transact(async ({ db }) => {
-      const { rows } = await sql`
-        select 1 from email_logs where tenant_id = ${tenantId}::uuid
-          and template = 'sso-certificate-expiring'`.execute(db);
-      return rows.length;
-    });
+  const queued = async ({ tenantId }: Tenant): Promise<number> => {
+    const rows = await api.sql`
+      select 1 from email_logs where tenant_id = ${tenantId}::uuid
+        and template = 'sso-certificate-expiring'`;
+    return rows.length;
+  };
 
   it("are told of 30, 7 and 1 days before, once each, however often the job runs", async () => {
     const tenant = await aTenant(server);
@@ -360,12 +354,10 @@ describe("an OWNER without a password", () => {
   });
 
   const age = (userId: string) =>
-    api.app.transact(({ db }) =>
-      sql`
-        update sessions set mfa_at = mfa_at - interval '10 minutes',
-          created_at = created_at - interval '10 minutes'
-        where user_id = ${userId}::uuid`.execute(db),
-    );
+    api.sql`
+      update sessions set mfa_at = mfa_at - interval '10 minutes',
+        created_at = created_at - interval '10 minutes'
+      where user_id = ${userId}::uuid`;
   const calls: Record<string, (token: string, body?: object) => Promise<Answer>> = {
     "resets a member's second factor": (token, body = {}) =>
       api.post(`/api/v1/team/members/${other.userId}/reset-mfa`, body, { token }),
@@ -398,11 +390,9 @@ describe("an OWNER without a password", () => {
     const call = calls["resets a member's second factor"]!;
     assertError(await call(tenant.token), 400);
     must(await putSso(api, tenant, samlConfig(aSigningKey().cert)), 200);
-    await api.app.transact(({ db }) =>
-      sql`
-        update sso_configurations set enforce_sso = true, break_glass_user_id = ${owner.userId}::uuid
-        where tenant_id = ${tenant.tenantId}::uuid`.execute(db),
-    );
+    await api.sql`
+      update sso_configurations set enforce_sso = true, break_glass_user_id = ${owner.userId}::uuid
+      where tenant_id = ${tenant.tenantId}::uuid`;
     const wrong = { currentPassword: "Wrong-horse-7" };
     assertError(await call(tenant.token, wrong), 403, "INVALID_CREDENTIALS");
     must(await call(tenant.token), 200);

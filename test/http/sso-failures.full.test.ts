@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { sql } from "kysely";
 import { FAILURES_KEPT } from "../../src/domain/accounts/sso/clients.ts";
 import { aTenant } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
@@ -16,6 +15,7 @@ import {
   ssoUrl,
 } from "../support/sso/server.ts";
 import { bring, partsOf, postForm, responseXml, signAssertion, toIdp } from "../support/sso/saml-idp.ts";
+import { pluck } from "../support/pluck.ts";
 
 type Failure = Record<"error" | "message" | "reason" | "email" | "requestId", string> & { times: number };
 
@@ -119,10 +119,7 @@ describe("sign-ins through a provider that fail", () => {
     const { latest } = await saml({}, key, another);
     assert.match(latest.reason, /signature/i);
     // What no signature vouches for is one row, whatever it says.
-    assert.deepEqual(
-      (await failures()).map(({ times }) => times),
-      [3, 1, 1],
-    );
+    assert.deepEqual(pluck(await failures(), "times"), [3, 1, 1]);
   });
 
   it("that began at the provider say so, where the tenant does not take them", async () => {
@@ -140,10 +137,7 @@ describe("sign-ins through a provider that fail", () => {
   it("that are alike are one, with how often; 50 are kept, those that came last", async () => {
     await openId();
     for (let n = 0; n < 3; n++) await come();
-    assert.deepEqual(
-      (await failures()).map(({ times }) => times),
-      [3],
-    );
+    assert.deepEqual(pluck(await failures(), "times"), [3]);
     for (let n = 0; n < FAILURES_KEPT; n++) {
       provider.person = { sub: randomUUID(), email: `p${n}@${domain}`, email_verified: true };
       await come();
@@ -186,9 +180,7 @@ describe("sign-ins through a provider that fail", () => {
   it("are forgotten 30 days after the last time", async () => {
     await openId();
     await come();
-    await api.app.transact(({ db }) =>
-      sql`update sso_failures set expires_at = now() where tenant_id = ${tenant.tenantId}::uuid`.execute(db),
-    );
+    await api.sql`update sso_failures set expires_at = now() where tenant_id = ${tenant.tenantId}::uuid`;
     assert.deepEqual(await failures(), []);
   });
 });

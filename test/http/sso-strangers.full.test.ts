@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { sql } from "kysely";
 import { Invitation } from "../../src/domain/accounts/team/accept.ts";
 import { User } from "../../src/domain/accounts/auth/user.ts";
 import { addUser } from "../../src/domain/accounts/tenants/tenant.ts";
@@ -87,12 +86,11 @@ describe("single sign-on and people who are not whose address they have", () => 
       const email = anAddress();
       await squat(email);
       const { id } = (await find(email))!;
-      const addresses = () =>
-        api.app.transact(async ({ db }) => {
-          const { rows } = await sql<{ origin: string }>`
-            select origin from known_origins where owner_id = ${id}::uuid`.execute(db);
-          return rows.map(({ origin }) => origin);
-        });
+      const addresses = async () => {
+        const rows = await api.sql<{ origin: string }>`
+          select origin from known_origins where owner_id = ${id}::uuid`;
+        return rows.map(({ origin }) => origin);
+      };
       const before = await addresses();
       assert.notEqual(before.length, 0);
       assert("access_token" in (await come(email)));

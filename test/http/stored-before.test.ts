@@ -35,9 +35,7 @@ describe("a definition that was stored before there were bounds", () => {
       await rules.track("u1");
       assert.equal(await xpOf("u1"), 10);
       await eventuallyHolds(async () => {
-        const { rows } = await api.app.transact(({ db }) =>
-          sql`select status, pause_reason from rules where id = ${id}`.execute(db),
-        );
+        const rows = await api.sql`select status, pause_reason from rules where id = ${id}`;
         assert.deepEqual(rows, [{ status: "PAUSED", pause_reason: "UNFIT" }]);
       });
       await rules.track("u2");

@@ -4,6 +4,7 @@ import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { dateOf } from "../support/streaks/real-days.ts";
 import { streaksByApi } from "../support/streaks/by-api.ts";
+import { pluck } from "../support/pluck.ts";
 
 describe("the history of a streak", () => {
   const { api, tenant, player, define, doneAgo, act } = streaksByApi();
@@ -71,12 +72,9 @@ describe("the history of a streak", () => {
     must(await act("daily", "reset"), 200);
     await doneAgo(0);
     const { runs } = must(await history("daily"), 200);
-    assert.deepEqual(
-      runs.map(({ length, endedBy }: Json) => [length, endedBy]),
-      [
-        [1, null],
-        [2, "RESET"],
-      ],
-    );
+    assert.deepEqual(pluck(runs, "length", "endedBy"), [
+      [1, null],
+      [2, "RESET"],
+    ]);
   });
 });

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { settleStreaks } from "../../src/jobs/jobs.ts";
 import { assertError } from "../support/http/assert-error.ts";
@@ -7,6 +6,7 @@ import { must } from "../support/http/client.ts";
 import { DAY_MS, HOUR_MS } from "../support/streaks/streaks.ts";
 import { dateOf, today } from "../support/streaks/real-days.ts";
 import { streaksByApi } from "../support/streaks/by-api.ts";
+import { pluck } from "../support/pluck.ts";
 
 describe("streaks of players", () => {
   const { api, tenant, player, make, define, doneAgo, act } = streaksByApi();
@@ -26,25 +26,21 @@ describe("streaks of players", () => {
   const list = async () =>
     must(await api.get(`/api/v1/players/${player.id}/streaks`, { key: tenant.key }), 200).data;
   const get = async (key: string) => (await list()).find(({ streakKey }: Json) => streakKey === key);
-  const told = () =>
-    api.app.transact(async ({ db }) => {
-      const { rows } = await sql<{ type: string }>`
-        select type from outbox where player_id = ${player.id} and type like 'player.streak%'
-          and data->>'streakKey' = 'daily' order by player_seq`.execute(db);
-      return rows.map(({ type }) => type.slice("player.streak_".length));
-    });
+  const told = async () => {
+    const rows = await api.sql<{ type: string }>`
+      select type from outbox where player_id = ${player.id} and type like 'player.streak%'
+        and data->>'streakKey' = 'daily' order by player_seq`;
+    return rows.map(({ type }) => type.slice("player.streak_".length));
+  };
 
   it("are listed with those that have not begun", async () => {
     const data = await list();
-    assert.deepEqual(
-      data.map(({ streakKey, status }: Json) => [streakKey, status]),
-      [
-        ["daily", "NONE"],
-        ["kept", "NONE"],
-        ["weekly", "NONE"],
-        ["wins", "NONE"],
-      ],
-    );
+    assert.deepEqual(pluck(data, "streakKey", "status"), [
+      ["daily", "NONE"],
+      ["kept", "NONE"],
+      ["weekly", "NONE"],
+      ["wins", "NONE"],
+    ]);
     assert.deepEqual(data[1], {
       streakKey: "kept",
       name: "kept",
@@ -89,10 +85,8 @@ describe("streaks of players", () => {
     assert.equal(repairableUntil, null, "72 hours after the 4th last day are over");
     assert.deepEqual(await told(), ["extended", "extended"], "reading tells nothing");
     // Nothing comes any more: the time in which more history might come is over.
-    await api.app.transact(({ db }) =>
-      sql`update player_streaks set due_at = now() - interval '1 s', doc = doc || '{"dueMs": 1}'
-        where player_id = ${player.id}`.execute(db),
-    );
+    await api.sql`update player_streaks set due_at = now() - interval '1 s', doc = doc || '{"dueMs": 1}'
+      where player_id = ${player.id}`;
     await Promise.all([settleStreaks.run(api.app, "*"), settleStreaks.run(api.app, "*")]);
     assert.deepEqual(await told(), ["extended", "extended", "broken"]);
     await settleStreaks.run(api.app, "*");
@@ -114,9 +108,7 @@ describe("streaks of players", () => {
     it("are refused where there are none, and to a player who is not active", async () => {
       assertError(await act("weekly", "freezes", { amount: 1 }), 409, "INVALID_STATE");
       assertError(await act("nothing", "freezes", { amount: 1 }), 404);
-      await api.app.transact(({ db }) =>
-        sql`update players set status = 'SUSPENDED' where id = ${player.id}`.execute(db),
-      );
+      await api.sql`update players set status = 'SUSPENDED' where id = ${player.id}`;
       assertError(await act("daily", "freezes", { amount: 1 }), 409, "PLAYER_INACTIVE");
       assertError(await act("daily", "repair"), 409, "PLAYER_INACTIVE");
     });

@@ -11,6 +11,7 @@ import { type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { anAddress, type Client, clientOf, must } from "../support/http/client.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 const WRONG = "Wrong-horse-77";
 
@@ -21,13 +22,9 @@ describe("a super-admin's login", () => {
   const login = (email: string, password: string, ip = anAddress()): Promise<Answer> =>
     api.post("/api/v1/superadmin/auth/login", { email, password }, { headers: { "X-Forwarded-For": ip } });
   const me = (token: string) => api.get("/api/v1/superadmin/me", { token });
-  const auditOf = (adminId: string) =>
-    api.app.transact(async ({ db }) => {
-      const { rows } = await sql<{ action: string; actor: string; tenant_id: string | null }>`
-        select action, actor, tenant_id from audit_log where target_id = ${adminId}
-        order by created_at, id`.execute(db);
-      return rows;
-    });
+  const auditOf = (adminId: string) => api.sql<{ action: string; actor: string; tenant_id: string | null }>`
+    select action, actor, tenant_id from audit_log where target_id = ${adminId}
+    order by created_at, id`;
 
   it("gives an hour's token without a refresh, whatever the case of the address", async () => {
     const body = must(await login(admin.email.toUpperCase(), admin.password), 200);
@@ -106,14 +103,11 @@ describe("a super-admin's login", () => {
     await login("somebody-typed-a-secret@platform.example.com", WRONG);
     must(await login(admin.email, admin.password), 200);
     const rows = await auditOf(admin.adminId);
-    assert.deepEqual(
-      rows.map(({ action, actor, tenant_id }) => [action, actor, tenant_id]),
-      [
-        ["platform_admin.created", "system", null],
-        ["platform_admin.login_failed", "anonymous", null],
-        ["platform_admin.logged_in", `admin:${admin.adminId}`, null],
-      ],
-    );
+    assert.deepEqual(pluck(rows, "action", "actor", "tenant_id"), [
+      ["platform_admin.created", "system", null],
+      ["platform_admin.login_failed", "anonymous", null],
+      ["platform_admin.logged_in", `admin:${admin.adminId}`, null],
+    ]);
     const typed = await api.app.transact(async ({ db }) => {
       const found = await sql`
         select from audit_log where data::text like '%somebody-typed%'

@@ -10,6 +10,7 @@ import { must } from "../support/http/client.ts";
 import { blockWith, finished, runPrinted } from "../support/documents/documents.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
 import { madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 const PATHS = ["rooms", "rooms/unknown", "processes"];
 
@@ -73,10 +74,7 @@ describe("super-admins and the rooms that are open", () => {
       lobby: host.lobbyId,
       chat: channelId,
     });
-    assert.deepEqual(
-      (await rooms("&kind=chat")).data.map(({ subject }: { subject: string }) => subject),
-      [channelId],
-    );
+    assert.deepEqual(pluck((await rooms("&kind=chat")).data, "subject"), [channelId]);
     const own = async (key: string) => must(await api.get("/api/v1/rooms", { key }), 200);
     const listed = (await own(tenant.key)).data;
     assert.deepEqual(

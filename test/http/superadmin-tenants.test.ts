@@ -30,9 +30,7 @@ describe("tenants, for super-admins", () => {
   const list = async (query: string) =>
     must(await api.get(`/api/v1/superadmin/tenants?${query}`, { token: admin.token }), 200);
   const setStatus = (status: ApprovalStatus) =>
-    api.app.transact(({ db }) =>
-      sql`update tenants set approval_status = ${status} where id = ${tenant.tenantId}::uuid`.execute(db),
-    );
+    api.sql`update tenants set approval_status = ${status} where id = ${tenant.tenantId}::uuid`;
   const ownLog = async (): Promise<{ action: string; actor: string; data: Record<string, unknown> }[]> =>
     must(await api.get("/api/v1/audit-log?limit=100", { token: tenant.token }), 200).data;
 
@@ -50,9 +48,7 @@ describe("tenants, for super-admins", () => {
   it("are listed by page, filtered, searched by name or an OWNER's address, and sorted", async () => {
     const mark = newId().slice(-12);
     const rename = (name: string, { tenantId }: Tenant) =>
-      api.app.transact(({ db }) =>
-        sql`update tenants set name = ${name}, plan = 'PRO' where id = ${tenantId}::uuid`.execute(db),
-      );
+      api.sql`update tenants set name = ${name}, plan = 'PRO' where id = ${tenantId}::uuid`;
     const other = await aTenant(api);
     await rename(`b 100% ${mark}`, tenant);
     await rename(`a 100% ${mark}`, other);
@@ -178,10 +174,9 @@ describe("platform tokens", () => {
       return all.find(({ id }: { id: string }) => id === made.id);
     };
     assert.deepEqual(await listed(), shown);
-    const stored = await api.app.transact(({ db }) =>
-      sql`select to_jsonb(t)::text as row from platform_tokens t where id = ${made.id}::uuid`.execute(db),
-    );
-    assert.ok(!JSON.stringify(stored.rows).includes(token.slice(10)));
+    const stored =
+      await api.sql`select to_jsonb(t)::text as row from platform_tokens t where id = ${made.id}::uuid`;
+    assert.ok(!JSON.stringify(stored).includes(token.slice(10)));
     must(await sync(token), 200);
     await eventuallyHolds(async () => assert.ok((await listed()).lastUsedAt));
   });
@@ -196,9 +191,7 @@ describe("platform tokens", () => {
 
     const brief = must(await create({ ...valid, expiresAt: "2999-01-01T00:00:00Z" }), 201);
     must(await sync(brief.token), 200);
-    await api.app.transact(({ db }) =>
-      sql`update platform_tokens set expires_at = '2020-01-01Z' where id = ${brief.id}::uuid`.execute(db),
-    );
+    await api.sql`update platform_tokens set expires_at = '2020-01-01Z' where id = ${brief.id}::uuid`;
     forgetAdmins();
     assertError(await sync(brief.token), 401, "TOKEN_EXPIRED");
   });

@@ -9,6 +9,7 @@ import { must } from "../support/http/client.ts";
 import { aMember, type Member } from "../support/app/member.ts";
 import { anInvitation, putTenant } from "../support/operations/sso.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 const MEMBERS = "/api/v1/team/members";
 
@@ -37,10 +38,7 @@ describe("the team", () => {
       const waiting = await join("VIEWER", "PENDING");
       const admin = await join("ADMIN");
       const all = await list("?sort=createdAt&order=asc");
-      assert.deepEqual(
-        all.data.map(({ id }: { id: string }) => id),
-        [tenant.userId, waiting.userId, admin.userId],
-      );
+      assert.deepEqual(pluck(all.data, "id"), [tenant.userId, waiting.userId, admin.userId]);
       assert.deepEqual(all.pagination, { page: 1, limit: 20, total: 3, totalPages: 1 });
       const ids = async (query: string) => (await list(query)).data.map(({ id }: { id: string }) => id);
       assert.deepEqual(await ids("?status=PENDING"), [waiting.userId]);

@@ -6,6 +6,7 @@ import { pastMidnight } from "../support/eventually.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 const DAY_MS = 86_400_000;
 /** Of a quest: doing it twice. */
@@ -91,13 +92,10 @@ describe("the clock of a sandbox", () => {
     await score(ann, 5);
     await score(bob, 9);
     const days = await advance({ advance: "P1D" });
-    assert.deepEqual(
-      days.lastAdvance.happened.first.map(({ what, count }: Json) => [what, count]),
-      [
-        ["periodsOpened", 1],
-        ["periodsClosed", 1],
-      ],
-    );
+    assert.deepEqual(pluck(days.lastAdvance.happened.first, "what", "count"), [
+      ["periodsOpened", 1],
+      ["periodsClosed", 1],
+    ]);
     assert.equal((await get(`/players/ext:${bob}`)).xp, 25);
     await score(ann, 3);
     const three = await advance({ advance: "P3D" });
@@ -107,10 +105,7 @@ describe("the clock of a sandbox", () => {
     );
     assert.equal((await get(`/players/ext:${ann}`)).xp, 25);
     const periods = (await get("/leaderboards/daily/periods")).data;
-    assert.deepEqual(
-      periods.map(({ status }: Json) => status),
-      ["OPEN", "CLOSED", "CLOSED", "CLOSED", "CLOSED"],
-    );
+    assert.deepEqual(pluck(periods, "status"), ["OPEN", "CLOSED", "CLOSED", "CLOSED", "CLOSED"]);
     const closedAt = Date.parse(periods.at(-1).closedAt);
     assert.ok(closedAt - Date.parse(periods.at(-1).endsAt) < 600_000, "closed when it ended");
   });

@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
-import { sql } from "kysely";
 import { aTenant, startApp } from "../support/app/app.ts";
 import { aJob } from "../support/app/jobs.ts";
 
@@ -16,11 +15,9 @@ describe("responses that are not read", () => {
     const api = await startApp();
     const tenant = await aTenant(api);
     const id = await aJob(api.app, tenant.projectId, "SUCCEEDED");
-    await api.app.transact(({ db }) =>
-      sql`
-        update project_jobs set result = jsonb_build_object('text', repeat('x', ${RESULT_BYTES}::int))
-        where project_id = ${tenant.projectId} and id = ${id}`.execute(db),
-    );
+    await api.sql`
+      update project_jobs set result = jsonb_build_object('text', repeat('x', ${RESULT_BYTES}::int))
+      where project_id = ${tenant.projectId} and id = ${id}`;
     const { hostname, port } = new URL(api.url);
     const socket = connect({ host: hostname, port: Number(port) });
     socket.on("error", () => undefined);

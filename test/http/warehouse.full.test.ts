@@ -3,7 +3,6 @@ import { createHash, randomUUID } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
-import { sql } from "kysely";
 import type { WarehouseStore } from "../../src/domain/analytics/warehouse/store.ts";
 import { expireGrants } from "../../src/domain/economy/rewards/player-rewards.ts";
 import { createDirectoryStore } from "../../src/platform/warehouse/directory.ts";
@@ -143,10 +142,8 @@ describe("the files of a warehouse on what belongs to no event", () => {
       ).map(({ status }) => status);
     assert.deepEqual(await statuses(), ["GRANTED", "PENDING", "PENDING", "GRANTED"]);
     await posted(`/players/ext:ada/rewards/${claimed.id}/claim`, {});
-    await api.app.transact(({ db }) =>
-      sql`update reward_grants set expires_at = created_at
-        where project_id = ${tenant.projectId}::uuid and id = ${expired.id}::uuid`.execute(db),
-    );
+    await api.sql`update reward_grants set expires_at = created_at
+      where project_id = ${tenant.projectId}::uuid and id = ${expired.id}::uuid`;
     const only = { projectId: tenant.projectId };
     // The worker's sweep may come first.
     await api.app.transact((work) => expireGrants(work, 10, only));

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import type { ServerResponse } from "node:http";
-import { sql } from "kysely";
 import { planTest } from "../../src/domain/delivery/webhooks/delivery-list.ts";
 import { aTenant, startApp, type Tenant } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
@@ -87,9 +86,7 @@ describe("webhooks in hostile hands", () => {
 
   it("tell who tests one whose secret can no longer be read, and are well again by a new one", async () => {
     const hook = await aWebhook();
-    await api.app.transact(({ db }) =>
-      sql`update webhooks set secret = 'sealed under a lost key' where id = ${hook.id}`.execute(db),
-    );
+    await api.sql`update webhooks set secret = 'sealed under a lost key' where id = ${hook.id}`;
     const test = async (): Promise<Body> => must(await api.post(path(hook.id, "/test"), {}, owner), 200);
     assert.match((await test()).error, /secret/);
     must(await api.post(path(hook.id, "/rotate-secret"), {}, owner), 200);
@@ -160,9 +157,7 @@ describe("webhooks in hostile hands", () => {
 
     it("tell a reader of what it has missed though nothing is kept, and let it begin anew", async () => {
       const own = await aFeed(3);
-      await api.app.transact(({ db }) =>
-        sql`delete from webhook_events where project_id = ${own.projectId}`.execute(db),
-      );
+      await api.sql`delete from webhook_events where project_id = ${own.projectId}`;
       assertError(await feed(`?cursor=${own.cursor}`, own.key), 410, "CURSOR_EXPIRED");
       const { nextCursor } = must(await feed("", own.key), 200).pagination;
       await aPlayer(own.key);

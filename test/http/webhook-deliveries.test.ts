@@ -6,6 +6,7 @@ import { eventually } from "../support/eventually.ts";
 import { aMember } from "../support/app/member.ts";
 import { isSigned, type Receiver, startReceiver } from "../support/webhooks/receiver.ts";
 import { madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 // oxlint-disable-next-line typescript/no-explicit-any -- bodies are held against the API's description
 type Body = any;
@@ -122,13 +123,10 @@ describe("deliveries of webhooks", () => {
     assert.ok(waitMs > 55_000 && waitMs < 70_000, String(waitMs));
     assertError(await retry(), 409, "INVALID_STATE");
     const detail = must(await api.get(path(hook.id, `/deliveries/${failed.id}`), owner), 200);
-    assert.deepEqual(
-      detail.attempts.map(({ attempt, responseCode }: Body) => [attempt, responseCode]),
-      [
-        [1, 410],
-        [1, 500],
-      ],
-    );
+    assert.deepEqual(pluck(detail.attempts, "attempt", "responseCode"), [
+      [1, 410],
+      [1, 500],
+    ]);
     const bodies = toHook(hook).map(({ body }) => body.toString());
     assert.equal(new Set(bodies).size, 1);
   });

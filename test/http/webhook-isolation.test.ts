@@ -10,6 +10,7 @@ import { eventually } from "../support/eventually.ts";
 import { startReceiver } from "../support/webhooks/receiver.ts";
 import { hooksOf, payloadsOf, relayed } from "../support/webhooks/webhook-app.ts";
 import { madeOnce } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 const WITHIN = { timeoutMs: 60_000 };
 
@@ -24,7 +25,7 @@ describe("whose events a webhook is sent", () => {
     must(await api.post("/api/v1/players", { externalUserId: `canary-${randomUUID()}` }, { key }), 201)
       .externalUserId as string;
   const setTenant = (tenantId: string, set: ReturnType<typeof sql>) =>
-    api.app.transact(({ db }) => sql`update tenants set ${set} where id = ${tenantId}`.execute(db));
+    api.sql`update tenants set ${set} where id = ${tenantId}`;
   /** External ids of the players that were told of at a path. */
   const toldAt = (path: string): unknown[] =>
     payloadsOf(receiver.received.filter((one) => one.path === path)).map(
@@ -84,14 +85,10 @@ describe("whose events a webhook is sent", () => {
     await eventually(async () => (await pendingOf(own, all)) === 0, WITHIN);
     await failWaitingWebhooks.run(api.app, "*");
     const [of] = [await hooks.stored(all), await hooks.stored(only)];
-    assert.deepEqual(
-      of.map(({ status, error }) => [status, error]),
-      [["failed", "Its project was deleted"]],
-    );
-    assert.deepEqual(
-      (await hooks.stored(only)).map(({ status, error }) => [status, error]),
-      [["failed", "The webhook was deleted"]],
-    );
+    assert.deepEqual(pluck(of, "status", "error"), [["failed", "Its project was deleted"]]);
+    assert.deepEqual(pluck(await hooks.stored(only), "status", "error"), [
+      ["failed", "The webhook was deleted"],
+    ]);
     assert.deepEqual(toldAt(path), []);
   });
 
@@ -105,9 +102,7 @@ describe("whose events a webhook is sent", () => {
     await relayed(api);
     await setTenant(own.tenantId, sql`delete_after = now() - interval '1 day'`);
     await deleteTenants.run(api.app, "*");
-    await api.app.transact(({ db }) =>
-      sql`update webhooks set status = 'ACTIVE' where id = ${id}`.execute(db),
-    );
+    await api.sql`update webhooks set status = 'ACTIVE' where id = ${id}`;
     await api.app.transact((work) => {
       work.wakeWebhooks([id]);
       return Promise.resolve();
@@ -115,12 +110,8 @@ describe("whose events a webhook is sent", () => {
     await failWaitingWebhooks.run(api.app, "*");
     assert.equal(await pendingOf(own, id), 0);
     assert.deepEqual(toldAt(path), []);
-    const { rows } = await api.app.transact(({ db }) =>
-      sql<{ n: number }>`
-        select count(*) as n from webhooks where tenant_id = ${own.tenantId} and deleted_at is null`.execute(
-        db,
-      ),
-    );
+    const rows = await api.sql<{ n: number }>`
+      select count(*) as n from webhooks where tenant_id = ${own.tenantId} and deleted_at is null`;
     assert.equal(rows[0]!.n, 0);
   });
 });

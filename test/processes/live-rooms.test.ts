@@ -7,6 +7,7 @@ import { type Client, must } from "../support/http/client.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
 import { type RedisServer, startRedis } from "../support/processes/services.ts";
 import { startWebCluster, type Web, type WebCluster } from "../support/processes/two-servers.ts";
+import { pluck } from "../support/pluck.ts";
 
 const EMAIL = "root@platform.example.com";
 const PASSWORD = "Root-of-7-trees";
@@ -67,19 +68,13 @@ describe("super-admins and the rooms of two web processes", () => {
         );
         const [{ processId, roomId }] = data;
         const own = must(await ask(client, `rooms?processId=${processId}`), 200).data;
-        assert.deepEqual(
-          own.map((room: { roomId: string }) => room.roomId),
-          [roomId],
-        );
+        assert.deepEqual(pluck(own, "roomId"), [roomId]);
       }
       assert.equal(must(await ask(client, "rooms?kind=chat"), 200).pagination.total, 0);
       for (const { room, playerId } of seated) {
         const shown = must(await ask(client, `rooms/${room.roomId}`), 200);
         assert.equal(shown.state.playerId, playerId);
-        assert.deepEqual(
-          shown.sessions.map((one: { sessionId: string; playerId: string }) => [one.sessionId, one.playerId]),
-          [[room.sessionId, playerId]],
-        );
+        assert.deepEqual(pluck(shown.sessions, "sessionId", "playerId"), [[room.sessionId, playerId]]);
       }
     }
   });

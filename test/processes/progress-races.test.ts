@@ -10,6 +10,7 @@ import { eventually } from "../support/eventually.ts";
 import { type Answer, must } from "../support/http/client.ts";
 import { twoServers, type TwoServers } from "../support/processes/two-servers.ts";
 import { counting } from "../support/quests/quest-game.ts";
+import { pluck } from "../support/pluck.ts";
 
 const PLAYERS = 50;
 const PLACES = 10;
@@ -94,10 +95,7 @@ describe("players over two processes", () => {
     await isAtRest();
     const started = await rowsOf(sql<{ n: number }>`
       select count(*) as n from player_quests where project_id = ${tenant.projectId} group by quest_key`);
-    assert.deepEqual(
-      started.map(({ n }) => n),
-      [PLACES, PLACES],
-    );
+    assert.deepEqual(pluck(started, "n"), [PLACES, PLACES]);
   });
 
   it(`pay the rewards of a cycle once, whichever of ${CLAIMS} claims comes first`, async () => {

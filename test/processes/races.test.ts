@@ -7,6 +7,7 @@ import { type Answer, type Client, must } from "../support/http/client.ts";
 import { adventureRaces, economyRaces, races, together } from "../support/races/races.ts";
 import { questStepRaces, rewardRaces } from "../support/races/rewards.ts";
 import { superAdminOf, twoServers, type TwoServers } from "../support/processes/two-servers.ts";
+import { pluck } from "../support/pluck.ts";
 
 const ROUNDS = 3;
 
@@ -97,10 +98,7 @@ describe("several at once over two processes", () => {
     };
     const answers = await Promise.all(Array.from({ length: 200 }, (_, n) => send(n)));
     const unexpected = answers.filter(({ status }) => ![200, 402, 409].includes(status));
-    assert.deepEqual(
-      unexpected.map(({ body }) => body),
-      [],
-    );
+    assert.deepEqual(pluck(unexpected, "body"), []);
     const fill = () =>
       two.clients[0].post("/api/v1/events", { externalUserId: "x", eventType: "goal" }, { key });
     let rounds = 0;

@@ -12,6 +12,7 @@ import { eventually, eventuallyHolds } from "../support/eventually.ts";
 import { must } from "../support/http/client.ts";
 import { rejection } from "../support/lobbies/room.ts";
 import { aPlayer, join, type Listener, matchmake, type Player, range } from "../support/rooms/sdk.ts";
+import { pluck } from "../support/pluck.ts";
 
 const FREE = { slowModeSeconds: 0, burstMessages: 0, minuteMessages: 0 };
 
@@ -56,10 +57,7 @@ describe("those who join a channel at once", () => {
     const shown = await Promise.all([a, b, c, d].map((listener) => historyOf(listener)));
     const seqs = shown.map(({ messages: all }) => all.map(({ seq }: { seq: number }) => seq));
     assert.deepEqual(seqs, [range(1, 4), range(1, 4), [4], range(1, 4)]);
-    assert.deepEqual(
-      shown.map(({ resumed }) => resumed),
-      [false, false, true, false],
-    );
+    assert.deepEqual(pluck(shown, "resumed"), [false, false, true, false]);
     assert.deepEqual(
       shown.map(({ messages: all }) => all.at(-1).clientMsgId),
       ["m-4", undefined, undefined, undefined],
@@ -86,10 +84,7 @@ describe("those who join a channel at once", () => {
       ask(ann.token, `none-${randomUUID()}`),
       ask(bob.token, "global"),
     ]);
-    assert.deepEqual(
-      answers.map(({ status }) => status),
-      [403, 200, 404, 404, 200],
-    );
+    assert.deepEqual(pluck(answers, "status"), [403, 200, 404, 404, 200]);
     assert.equal(answers[0].body.error.reason, "PLAYER_BANNED");
   });
 
@@ -103,10 +98,8 @@ describe("those who join a channel at once", () => {
     const here = await join(api, one.token, "chat", { channelId });
     assert.equal((await historyOf(here)).messages[1].content, "removed");
     // By SQL and a topic, as another process would have done it.
-    await api.app.transact(({ db }) =>
-      sql`update chat_messages set content = '', deleted_at = now(), deleted_by = 'SENDER'
-        where project_id = ${tenant.projectId} and channel_id = ${channelId} and seq = 2`.execute(db),
-    );
+    await api.sql`update chat_messages set content = '', deleted_at = now(), deleted_by = 'SENDER'
+      where project_id = ${tenant.projectId} and channel_id = ${channelId} and seq = 2`;
     const line = { name: "chat.deleted", data: { channelId, seq: 2, by: "SENDER" } };
     api.app.topics.publish(chatTopic(tenant.projectId, channelId), [line]);
     await eventually(() => here.named("chat.deleted").length === 1);
@@ -324,13 +317,10 @@ describe("room chat", () => {
     await reader.room.request("chat.delete", { seq: mine.seq });
     await eventually(() => reader.named("chat.deleted").length === 1);
     const { data } = must(await api.get(path, { key: tenant.key }), 200);
-    assert.deepEqual(
-      data.map(({ seq, content }: ChatMessage) => [seq, content]),
-      [
-        [2, ""],
-        [1, "edited"],
-      ],
-    );
+    assert.deepEqual(pluck(data, "seq", "content"), [
+      [2, ""],
+      [1, "edited"],
+    ]);
   });
 
   it("resumes after lastSeq with nothing lost or twice, and loses nothing with a connection", async () => {

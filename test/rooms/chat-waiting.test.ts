@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { sql } from "kysely";
 import { sendMessages } from "../../src/domain/social/chat/messages.ts";
 import { tickAll } from "../../src/rooms/pace.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
@@ -30,10 +29,8 @@ describe("a message that a room commits", () => {
   const say = (me: Listener, content: string) => me.room.request("chat.send", { content });
   /** Rows about chat, whether they are relayed or not. */
   const written = async ({ projectId }: Tenant): Promise<number> => {
-    const { rows } = await api.app.transact(({ db }) =>
-      sql<{ n: number }>`select count(*)::int as n from outbox
-        where project_id = ${projectId} and type like 'chat.%'`.execute(db),
-    );
+    const rows = await api.sql<{ n: number }>`select count(*)::int as n from outbox
+      where project_id = ${projectId} and type like 'chat.%'`;
     return rows[0]!.n;
   };
   const heard = (listener: Listener) => listener.named("chat.message").map(({ data }) => data.content);
@@ -50,10 +47,8 @@ describe("a message that a room commits", () => {
       await say(me, "after");
       assert.equal(await written(tenant), 1);
       const planned = async (): Promise<number> => {
-        const { rows } = await api.app.transact(({ db }) =>
-          sql<{ n: number }>`select count(*)::int as n from webhook_deliveries
-            where webhook_id = ${webhook.id}`.execute(db),
-        );
+        const rows = await api.sql<{ n: number }>`select count(*)::int as n from webhook_deliveries
+          where webhook_id = ${webhook.id}`;
         return rows[0]!.n;
       };
       await eventually(async () => (await planned()) === 1);
@@ -61,10 +56,8 @@ describe("a message that a room commits", () => {
 
   it("is relayed while the feed is read", async () => {
     const tenant = await aTenant(api);
-    await api.app.transact(({ db }) =>
-      sql`insert into webhook_feeds (project_id, tenant_id, read_at)
-        values (${tenant.projectId}, ${tenant.tenantId}, now())`.execute(db),
-    );
+    await api.sql`insert into webhook_feeds (project_id, tenant_id, read_at)
+      values (${tenant.projectId}, ${tenant.tenantId}, now())`;
     const { me } = await inChannel(tenant);
     await say(me, "for the feed");
     assert.equal(await written(tenant), 1);

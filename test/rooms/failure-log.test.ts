@@ -7,6 +7,7 @@ import { errorObject } from "../../src/rooms/room-errors.ts";
 import { logFailure } from "../../src/rooms/live-room.ts";
 import { openRoomsOf } from "../../src/rooms/mirror-room.ts";
 import { Coalescer, tickAll } from "../../src/rooms/pace.ts";
+import { pluck } from "../support/pluck.ts";
 
 const withCode = (code: string): Error => Object.assign(new Error("it failed"), { code });
 
@@ -47,10 +48,7 @@ describe("what a room has thrown", () => {
     const logs = { log, warnOfOutage: throttledWarnings(log) };
     for (let n = 0; n < 20; n++) logFailure(logs, withCode("57P01"), of);
     logFailure(logs, notFound("Player"), of);
-    assert.deepEqual(
-      lines.map(({ level }) => level),
-      [40],
-    );
+    assert.deepEqual(pluck(lines, "level"), [40]);
     for (let n = 0; n < 2; n++) logFailure(logs, new TypeError("x is not a function"), of);
     assert.deepEqual(
       lines.slice(1).map(({ level, msg }) => `${level} ${msg}`),
@@ -102,10 +100,7 @@ describe("what a room does at intervals", () => {
     await done;
     assert.equal(errors.length, 1);
     coalescer.soon();
-    assert.deepEqual(
-      timers.slice(1).map(({ delayMs }) => delayMs),
-      [1_000],
-    );
+    assert.deepEqual(pluck(timers.slice(1), "delayMs"), [1_000]);
     const again = timers[1]!.run();
     runs[1]!.resolve();
     await again;

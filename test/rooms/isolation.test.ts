@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { aMember } from "../support/app/member.ts";
 import { eventually } from "../support/eventually.ts";
@@ -24,9 +23,7 @@ describe("rooms of one project", () => {
   const ask = async (token: string, body: object, room = "leaderboard"): Promise<number> =>
     (await matchmake(api, `joinOrCreate/${room}`, { token, body })).status;
   const setStatus = (player: Player, status: string) =>
-    api.app.transact(({ db }) =>
-      sql`update players set status = ${status} where id = ${player.playerId}`.execute(db),
-    );
+    api.sql`update players set status = ${status} where id = ${player.playerId}`;
 
   it("are not there for another project of the same tenant", async () => {
     const { token } = tenant;

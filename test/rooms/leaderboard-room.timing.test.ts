@@ -4,6 +4,7 @@ import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app
 import { REREAD_EVERY_MS } from "../../src/rooms/mirror-room.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
 import { aPlayer, join, type Listener, type Player, range } from "../support/rooms/sdk.ts";
+import { pluck } from "../support/pluck.ts";
 
 type Row = { rank: number; playerId: string; score: number };
 
@@ -70,7 +71,7 @@ describe("room leaderboard", () => {
       const order = [last, ...players.slice(1, 10)];
       assert.deepEqual(
         topOf(watcher).map(([, playerId]) => playerId),
-        order.map(({ playerId }) => playerId),
+        pluck(order, "playerId"),
       );
       assert.equal(watcher.room.state.top[0].externalUserId, last.externalUserId);
     });

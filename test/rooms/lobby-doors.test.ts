@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { matchMaker } from "@colyseus/core";
 import fc from "fast-check";
-import { sql } from "kysely";
 import { type LobbyView, type Occurrence } from "../../src/domain/kernel/events/social-views.ts";
 import { lobbyTopic } from "../../src/domain/kernel/topics.ts";
 import { connectMember, disconnectMember, LOBBY_COMMANDS } from "../../src/domain/social/lobbies/commands.ts";
@@ -146,9 +145,7 @@ describe("the doors of a lobby", () => {
     // Nobody tells the room.
     await listener.room.leave(false);
     await eventually(() => room.state.members.get(player.playerId)?.status === "DISCONNECTED");
-    await api.app.transact(({ db }) =>
-      sql`update lobby_members set status = 'LEFT' where player_id = ${player.playerId}`.execute(db),
-    );
+    await api.sql`update lobby_members set status = 'LEFT' where player_id = ${player.playerId}`;
     await assert.rejects(join(api, player.token, "lobby", { lobbyId }), /not in the lobby/);
   });
 
@@ -343,10 +340,8 @@ describe("who is in a lobby", () => {
     const [{ lobbyId }, present] = [await aLobbyOfBefore(), await aLobby(api, tenant)];
     await settleOrphans(api.app);
     assert.deepEqual(await statuses(lobbyId), ["JOINED", "JOINED"]);
-    await api.app.transact(({ db }) =>
-      sql`update lobbies set updated_at = updated_at - interval '1 minute'
-        where project_id = ${tenant.projectId}`.execute(db),
-    );
+    await api.sql`update lobbies set updated_at = updated_at - interval '1 minute'
+      where project_id = ${tenant.projectId}`;
     await settleOrphans(api.app);
     assert.deepEqual(await statuses(lobbyId), ["DISCONNECTED", "DISCONNECTED"]);
     assert.deepEqual(await statuses(present.lobbyId), ["JOINED"]);
@@ -356,10 +351,8 @@ describe("who is in a lobby", () => {
   it("is there in a room of this process, listed or not", async () => {
     const host = await aLobby(api, tenant);
     const { version } = host.room.state;
-    await api.app.transact(({ db }) =>
-      sql`update lobbies set updated_at = updated_at - interval '1 minute'
-        where project_id = ${tenant.projectId} and id = ${host.lobbyId}`.execute(db),
-    );
+    await api.sql`update lobbies set updated_at = updated_at - interval '1 minute'
+      where project_id = ${tenant.projectId} and id = ${host.lobbyId}`;
     assert.ok(await matchMaker.driver.remove(lobbyRoomId(tenant.projectId, host.lobbyId)));
     await settleOrphans(api.app);
     assert.equal((await readByApi(api, tenant, host.lobbyId)).version, version);

@@ -14,6 +14,7 @@ import {
   sharedState,
 } from "../support/lobbies/room.ts";
 import { aPlayer, matchmake } from "../support/rooms/sdk.ts";
+import { pluck } from "../support/pluck.ts";
 
 const GAME = ["lobby.countdown", "lobby.ended", "lobby.game_finished", "lobby.started"];
 
@@ -129,13 +130,10 @@ describe("room lobby", () => {
     const { version } = await host.room.request("lobby.ready", { ready: true });
     const shown = await readByApi(api, tenant, host.lobbyId);
     assert.equal(shown.version, version);
-    assert.deepEqual(
-      shown.members.map(({ playerId, status }) => [playerId, status]),
-      [
-        [host.playerId, "READY"],
-        [guest.playerId, "JOINED"],
-      ],
-    );
+    assert.deepEqual(pluck(shown.members, "playerId", "status"), [
+      [host.playerId, "READY"],
+      [guest.playerId, "JOINED"],
+    ]);
     must(await api.post(`/api/v1/lobbies/${host.lobbyId}/close`, {}, { key }), 200);
     await eventually(() => host.named("lobby.ended").length === 1 && host.room.state.status === "CLOSED");
     await leaveAll(host);

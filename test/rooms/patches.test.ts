@@ -6,6 +6,7 @@ import { aTenant, startApp, type TestApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
 import { aPlayer, range } from "../support/rooms/sdk.ts";
+import { pluck } from "../support/pluck.ts";
 
 /**
  * Colyseus's own view of a running server: its rooms and an SDK. What its packages load on the way listens
@@ -81,9 +82,6 @@ describe("the rows of a board", () => {
       ),
       [true, false, true, true, true],
     );
-    assert.deepEqual(
-      rows.map(({ score }) => score),
-      [99, 0, 97],
-    );
+    assert.deepEqual(pluck(rows, "score"), [99, 0, 97]);
   });
 });

@@ -16,6 +16,7 @@ import {
   seqs,
   serverRoom,
 } from "../support/rooms/sdk.ts";
+import { pluck } from "../support/pluck.ts";
 
 describe("room player", () => {
   let api: TestApp;
@@ -96,10 +97,7 @@ describe("room player", () => {
     for (let i = 0; i < 3; i++) await grantXp(api, tenant.key, playerId, 10);
     const first = await join(api, token, "player", { lastSeq: 2 });
     await heardUpTo(first, 4);
-    assert.deepEqual(
-      first.heard.map(({ name }) => name),
-      ["session.ready", "player.xp", "player.xp"],
-    );
+    assert.deepEqual(pluck(first.heard, "name"), ["session.ready", "player.xp", "player.xp"]);
     assert.equal(first.heard[0]?.data.resumed, true);
     assert.deepEqual(seqs(first), [3, 4]);
     await first.room.leave();
@@ -127,12 +125,10 @@ describe("room player", () => {
     const { token, playerId } = await aPlayer(api, tenant.key);
     await grantXp(api, tenant.key, playerId);
     const fatten = (bytes: number) =>
-      api.app.transact(({ db }) =>
-        sql`
-          update outbox set bytes = null,
-            data = data || jsonb_build_object('externalUserId', repeat('x', ${bytes}::int))
-          where project_id = ${tenant.projectId} and player_id = ${playerId}`.execute(db),
-      );
+      api.sql`
+        update outbox set bytes = null,
+          data = data || jsonb_build_object('externalUserId', repeat('x', ${bytes}::int))
+        where project_id = ${tenant.projectId} and player_id = ${playerId}`;
     await fatten(STREAM_BYTES / 4);
     const first = await join(api, token, "player", { lastSeq: 0 });
     await heardUpTo(first, 2);

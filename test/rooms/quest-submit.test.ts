@@ -4,6 +4,7 @@ import { eventually } from "../support/eventually.ts";
 import { must } from "../support/http/client.ts";
 import { aQuestGame, coded, manual, type QuestGame, quiz, RIGHT } from "../support/quests/quest-game.ts";
 import { aPlayer, join } from "../support/rooms/sdk.ts";
+import { pluck } from "../support/pluck.ts";
 
 describe("steps of quests in room player", () => {
   let api: TestApp;
@@ -68,14 +69,8 @@ describe("steps of quests in room player", () => {
       const found = me.heard.filter(({ name }) => names.includes(name));
       return found.length === 2 && found;
     });
-    assert.deepEqual(
-      heard.map(({ name }) => name),
-      names,
-    );
-    assert.deepEqual(
-      heard.map(({ data }) => data),
-      told,
-    );
+    assert.deepEqual(pluck(heard, "name"), names);
+    assert.deepEqual(pluck(heard, "data"), told);
     assert.deepEqual(
       other.me.heard.filter(({ name }) => names.includes(name)),
       [],

@@ -6,6 +6,7 @@ import { eventually } from "../support/eventually.ts";
 import { must } from "../support/http/client.ts";
 import { aGuest, aLobby, drop } from "../support/lobbies/room.ts";
 import { aPlayer, join } from "../support/rooms/sdk.ts";
+import { pluck } from "../support/pluck.ts";
 
 type Field = { name: string; type: unknown };
 
@@ -56,7 +57,7 @@ describe("a client that comes back to a room", () => {
       rooms.map(({ roomId }) => unsetIn(matchMaker.getLocalRoomById(roomId).state as Schema));
     await eventually(() => found()[2]!.rows === 1 && found()[3]!.rows === 3);
     assert.deepEqual(
-      found().map(({ unset, rows }) => [rows, unset]),
+      pluck(found(), "rows", "unset"),
       [1, 0, 1, 3, 0].map((rows) => [rows, []]),
     );
     for (const room of rooms) await room.leave();

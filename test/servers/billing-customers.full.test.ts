@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { LIMITS } from "../../src/domain/accounts/rate-limits/limiter.ts";
 import { aTenant } from "../support/app/app.ts";
 import { BILLING, billingStage, CONSOLE } from "../support/billing/stage.ts";
@@ -19,9 +18,7 @@ describe("customers of Stripe", () => {
     must(await stage.api.patch("/api/v1/tenant", { name: "Another name" }, mine()), 200);
     await eventually(() => customer()["name"] === "Another name");
     const { tenantId } = stage.tenant;
-    await stage.api.app.transact(({ db }) =>
-      sql`update users set email = 'new-' || email where tenant_id = ${tenantId}`.execute(db),
-    );
+    await stage.api.sql`update users set email = 'new-' || email where tenant_id = ${tenantId}`;
     const id = stage.customerOf(stage.tenant);
     await stage.begin();
     assert.equal(stage.stripe.customers.get(id)!["email"], `new-${stage.tenant.email}`);
@@ -59,10 +56,8 @@ describe("customers of Stripe", () => {
     const first = await stage.bought();
     const { tenantId } = stage.tenant;
     // As if the process had died after it was ended, and before it was told.
-    await stage.api.app.transact(({ db }) =>
-      sql`insert into billing_endings (subscription_id, tenant_id, created_at)
-        values (${first.id}, ${tenantId}, now())`.execute(db),
-    );
+    await stage.api.sql`insert into billing_endings (subscription_id, tenant_id, created_at)
+      values (${first.id}, ${tenantId}, now())`;
     stage.stripe.subscribe(stage.customerOf(stage.tenant), "price_pro_m");
     stage.stripe.change(first.id, { status: "canceled" });
     await stage.ring();

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { deleteDueTenants } from "../../src/domain/accounts/tenants/tenants.ts";
 import { reconcileBilling } from "../../src/jobs/due-work.ts";
 import { anAdmin } from "../support/app/admin.ts";
@@ -86,21 +85,16 @@ describe("what Stripe tells", () => {
       const { id } = await stage.bought();
       const { tenantId } = stage.tenant;
       const other = stage.stripe.subscribe(stage.customerOf(stage.tenant), "price_of_something_else");
-      await stage.api.app.transact(({ db }) =>
-        sql`update tenants set delete_after = now() - interval '1 s' where id = ${tenantId}::uuid`.execute(
-          db,
-        ),
-      );
+      await stage.api
+        .sql`update tenants set delete_after = now() - interval '1 s' where id = ${tenantId}::uuid`;
       await eventually(async () => {
         await stage.api.app.transact(deleteDueTenants);
         return stage.stripe.subscriptions.get(id)!.status === "canceled";
       });
       const isDone = async (): Promise<boolean> => {
-        const { rows } = await stage.api.app.transact(({ db }) =>
-          sql<{ due: boolean }>`
-            select due_at is not null as due from billing_customers
-            where tenant_id = ${tenantId}::uuid`.execute(db),
-        );
+        const rows = await stage.api.sql<{ due: boolean }>`
+          select due_at is not null as due from billing_customers
+          where tenant_id = ${tenantId}::uuid`;
         return rows[0]?.due === false;
       };
       await eventually(isDone);
@@ -197,10 +191,9 @@ describe("what Stripe tells", () => {
       await stage.becomes("PRO", "PAST_DUE");
       assert.equal((await stage.subscription()).graceEnd, graceEnd);
       // It ends by itself.
-      await stage.api.app.transact(({ db }) =>
-        sql`update billing_customers set past_due_since = now() - interval '7 days' + interval '2 seconds'
-          where tenant_id = ${stage.tenant.tenantId}`.execute(db),
-      );
+      await stage.api
+        .sql`update billing_customers set past_due_since = now() - interval '7 days' + interval '2 seconds'
+        where tenant_id = ${stage.tenant.tenantId}`;
       await stage.ring();
       await stage.becomes("FREE", "PAST_DUE");
       stage.stripe.change(id, { status: "active" });
@@ -210,10 +203,8 @@ describe("what Stripe tells", () => {
 
     it("is kept for 7 days from a failure within a period", async () => {
       const { id } = await stage.bought({ plan: "PRO" });
-      await stage.api.app.transact(({ db }) =>
-        sql`update billing_customers set period_start = period_start - interval '20 days'
-          where tenant_id = ${stage.tenant.tenantId}`.execute(db),
-      );
+      await stage.api.sql`update billing_customers set period_start = period_start - interval '20 days'
+        where tenant_id = ${stage.tenant.tenantId}`;
       stage.stripe.change(id, {}, { period: [-20 * DAY, 10 * DAY] });
       await stage.rereadAfter(() => stage.ring());
       stage.stripe.change(id, { status: "past_due" });
@@ -280,10 +271,8 @@ describe("what Stripe tells", () => {
       await stage.ring();
       await stage.becomes("ENTERPRISE", "CANCELED");
       await put("PRO");
-      const { rows } = await stage.api.app.transact(({ db }) =>
-        sql`select from billing_customers
-          where tenant_id = ${stage.tenant.tenantId}::uuid and due_at <= now()`.execute(db),
-      );
+      const rows = await stage.api.sql`select from billing_customers
+        where tenant_id = ${stage.tenant.tenantId}::uuid and due_at <= now()`;
       assert.equal(rows.length, 0);
       assert.equal((await stage.subscription()).plan, "PRO");
     });

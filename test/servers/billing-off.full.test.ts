@@ -10,6 +10,7 @@ import {
 import { migratedCluster } from "../support/domain/migrated-cluster.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
+import { pluck } from "../support/pluck.ts";
 
 describe("a server without Stripe", () => {
   let api: TestApp;
@@ -51,9 +52,6 @@ describe("a server without Stripe", () => {
     assertError(await api.post("/api/v1/billing/webhook", {}), 503, "BILLING_NOT_CONFIGURED");
     assert.deepEqual((await get("/billing/invoices")).data, []);
     const { data } = await get("/billing/plans");
-    assert.deepEqual(
-      data.map(({ prices }: { prices: unknown }) => prices),
-      [[], [], [], []],
-    );
+    assert.deepEqual(pluck(data, "prices"), [[], [], [], []]);
   });
 });

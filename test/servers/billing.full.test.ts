@@ -4,6 +4,7 @@ import { BILLING, billingStage, CONSOLE, DAY } from "../support/billing/stage.ts
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { aMailTo } from "../support/mail/mailbox.ts";
+import { pluck } from "../support/pluck.ts";
 
 describe("billing by Stripe", () => {
   const stage = billingStage();
@@ -41,18 +42,15 @@ describe("billing by Stripe", () => {
 
     it("shows what plans cost", async () => {
       const { data } = must(await stage.api.get(`${BILLING}/plans`), 200);
-      assert.deepEqual(
-        data.map(({ prices }: { prices: unknown }) => prices),
+      assert.deepEqual(pluck(data, "prices"), [
+        [],
+        [{ interval: "monthly", currency: "eur", unitAmount: 2_900 }],
         [
-          [],
-          [{ interval: "monthly", currency: "eur", unitAmount: 2_900 }],
-          [
-            { interval: "monthly", currency: "eur", unitAmount: 9_900 },
-            { interval: "yearly", currency: "eur", unitAmount: 99_000 },
-          ],
-          [],
+          { interval: "monthly", currency: "eur", unitAmount: 9_900 },
+          { interval: "yearly", currency: "eur", unitAmount: 99_000 },
         ],
-      );
+        [],
+      ]);
     });
 
     it("is refused to a tenant with a subscription, which the portal changes", async () => {
@@ -83,10 +81,7 @@ describe("billing by Stripe", () => {
       const open = [...stage.stripe.sessions.values()].filter(
         ({ customer, status }) => customer === stage.customerOf(stage.tenant) && status === "open",
       );
-      assert.deepEqual(
-        open.map(({ id }) => id),
-        [last],
-      );
+      assert.deepEqual(pluck(open, "id"), [last]);
     });
 
     it("of two that were paid all the same keeps the newer, credits the older, tells the OWNER", async () => {

@@ -76,13 +76,12 @@ describe("custom domains with certificates of this server", () => {
   const http = (host: string, parts: Partial<Call>) =>
     overHttp({ port, host, path: PLAYERS, headers: { "X-Forwarded-Proto": "https" }, ...parts });
   const verify = (id: string) => api.post(`${DOMAINS}/${id}/verify`, {}, { token: owner.token });
-  const certificatesOf = async (id: string): Promise<{ sealed_key: string; account: string }[]> =>
-    api.app.transact(async ({ db }) => {
-      const { rows } = await sql<{ sealed_key: string; account: string }>`
-        select sealed_key, (select sealed_key from acme_accounts) as account
-        from custom_domain_certificates where domain_id = ${id}::uuid`.execute(db);
-      return rows;
-    });
+  const certificatesOf = (id: string): Promise<{ sealed_key: string; account: string }[]> => api.sql<{
+    sealed_key: string;
+    account: string;
+  }>`
+    select sealed_key, (select sealed_key from acme_accounts) as account
+    from custom_domain_certificates where domain_id = ${id}::uuid`;
 
   it("are served once their records are there, and no more once they are removed", async () => {
     const made = await of.add(aName(), owner);

@@ -4,6 +4,7 @@ import { putOnPlan } from "../support/app/plans.ts";
 import { runSteps, stepsOf } from "../support/documents/documents.ts";
 import { sharedFakeStripe } from "../support/providers/fake-stripe.ts";
 import { skipWithout } from "../support/made.ts";
+import { pluck } from "../support/pluck.ts";
 
 const BILLING = "docs/guides/billing.md";
 
@@ -27,9 +28,6 @@ describe("the commands of the guide to billing", function () {
     const stripe = await sharedFakeStripe();
     const customer = [...stripe.customers.values()].find(({ email }) => email === tenant.email);
     const sessions = [...stripe.sessions.values()].filter((one) => one.customer === customer?.["id"]);
-    assert.deepEqual(
-      sessions.map(({ price, status }) => [price, status]),
-      [["price_pro_m", "open"]],
-    );
+    assert.deepEqual(pluck(sessions, "price", "status"), [["price_pro_m", "open"]]);
   });
 });

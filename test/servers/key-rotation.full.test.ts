@@ -69,13 +69,11 @@ describe("a key of encryption that is replaced", () => {
     const domain = await post("/enterprise/domains", { domain: "play.key-rotation.com" }, 201);
     domainId = domain.id;
     const sealed = api.app.secretBox.seal("the key of the certificate", keyContext(domainId));
-    await api.app.transact(({ db }) =>
-      sql`
-        insert into custom_domain_certificates
-          (domain_id, tenant_id, chain, sealed_key, issuer, not_before, not_after, renew_at, created_at)
-        values (${domainId}::uuid, ${tenant.tenantId}::uuid, 'chain', ${sealed}, 'Test', now(), now(), now(),
-          now())`.execute(db),
-    );
+    await api.sql`
+      insert into custom_domain_certificates
+        (domain_id, tenant_id, chain, sealed_key, issuer, not_before, not_after, renew_at, created_at)
+      values (${domainId}::uuid, ${tenant.tenantId}::uuid, 'chain', ${sealed}, 'Test', now(), now(), now(),
+        now())`;
     await accountOf({ ...api.app, acme });
     factor = await withTotp(api, tenant);
     await post("/auth/mfa/totp/setup", { currentPassword: tenant.password, code: await factor.code() });
@@ -87,19 +85,15 @@ describe("a key of encryption that is replaced", () => {
   });
 
   it("has encrypted what a table of the server names, and else what is gone in a week", async () => {
-    const { rows } = await api.app.transact(({ db }) =>
-      sql<{ column: string; table: string }>`
-        select c.table_name as table, c.column_name as column from information_schema.columns c
-        join information_schema.tables t on t.table_name = c.table_name and t.table_type = 'BASE TABLE'
-        where c.table_schema = 'public' and t.table_schema = 'public' and c.data_type = 'text'`.execute(db),
-    );
+    const rows = await api.sql<{ column: string; table: string }>`
+      select c.table_name as table, c.column_name as column from information_schema.columns c
+      join information_schema.tables t on t.table_name = c.table_name and t.table_type = 'BASE TABLE'
+      where c.table_schema = 'public' and t.table_schema = 'public' and c.data_type = 'text'`;
     const found = new Set<string>();
     for (const { table, column } of rows) {
-      const { rows: sealed } = await api.app.transact(({ db }) =>
-        sql`
-          select 1 from ${sql.table(table)} where starts_with(${sql.ref(column)}, ${api.app.secretBox.mark})
-          limit 1`.execute(db),
-      );
+      const sealed = await api.sql`
+        select 1 from ${sql.table(table)} where starts_with(${sql.ref(column)}, ${api.app.secretBox.mark})
+        limit 1`;
       if (sealed.length > 0) found.add(`${table}.${column}`);
     }
     const listed = SEALED_VALUES.map(({ table, column }) => `${table}.${column}`);
@@ -115,23 +109,18 @@ describe("a key of encryption that is replaced", () => {
 
   it("that is lost has certificates of custom domains ordered anew at once, each once", async () => {
     const put = (set: ReturnType<typeof sql>) =>
-      api.app.transact(({ db }) =>
-        sql`update custom_domains set ${set} where id = ${domainId}::uuid`.execute(db),
-      );
+      api.sql`update custom_domains set ${set} where id = ${domainId}::uuid`;
     const isDue = async (...keys: string[]): Promise<boolean> => {
       await resealSecrets.run(under(...keys), "*");
-      const { rows } = await api.app.transact(({ db }) =>
-        sql`select from custom_domains where id = ${domainId}::uuid and next_order_at <= now()`.execute(db),
-      );
+      const rows =
+        await api.sql`select from custom_domains where id = ${domainId}::uuid and next_order_at <= now()`;
       return rows.length === 1;
     };
     const issued = sql`ssl_status = 'ISSUED', next_order_at = now() + interval '40 days'`;
     await put(issued);
     // One of today may be another process's, whose keys this one has not.
     assert.equal(await isDue(NEW), false);
-    await api.app.transact(({ db }) =>
-      sql`update custom_domain_certificates set created_at = now() - interval '2 days'`.execute(db),
-    );
+    await api.sql`update custom_domain_certificates set created_at = now() - interval '2 days'`;
     assert.equal(await isDue(OLD), false);
     assert.equal(await isDue(NEW), true);
     // An order that has failed waits for its time.

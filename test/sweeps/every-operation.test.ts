@@ -376,12 +376,10 @@ describe("every operation, called once by a key and once by a user", function ()
     };
     let lines: Line[];
     before(async () => {
-      const { rows } = await api.app.transact(({ db }) =>
-        sql<Line>`
-          select request_id as id, action, tenant_id as tenant, target_type as type, target_id as target,
-            to_jsonb(a)::text as text
-          from audit_log a where request_id ~ '-by-' order by id`.execute(db),
-      );
+      const rows = await api.sql<Line>`
+        select request_id as id, action, tenant_id as tenant, target_type as type, target_id as target,
+          to_jsonb(a)::text as text
+        from audit_log a where request_id ~ '-by-' order by id`;
       lines = rows;
     });
 

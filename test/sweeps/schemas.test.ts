@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { listeningRule, unique } from "../support/operations/bodies.ts";
 import {
   HOSTILE_TEXTS,
@@ -319,12 +318,10 @@ describe("what stands in a request", function () {
       const metric = { source: "EVENT", event: { eventTypes: ["*"] }, aggregate, property: "v" };
       await side.make("/leaderboards", { key: aggregate, name: "V", metric, scoreDecimals: 6 });
     }
-    const drafts = await api.app.transact(({ db }) =>
-      sql<{ id: string }>`select id from rules
-        where project_id = ${projectId} and status = 'DRAFT' order by id`.execute(db),
-    );
-    assert.ok(drafts.rows.length > 30, `only ${drafts.rows.length} rules were accepted`);
-    for (const { id } of drafts.rows) {
+    const drafts = await api.sql<{ id: string }>`select id from rules
+      where project_id = ${projectId} and status = 'DRAFT' order by id`;
+    assert.ok(drafts.length > 30, `only ${drafts.length} rules were accepted`);
+    for (const { id } of drafts) {
       const { status } = await api.post(`/api/v1/rules/${id}/publish`, {}, { key });
       assert.ok(status === 200 || status === 400, `${id}: ${status}`);
     }
@@ -368,13 +365,9 @@ describe("what stands in a request", function () {
   it("leaves the server alive, its queue empty, no event failed and no prototype changed", async () => {
     assert.equal((await fetch(`${api.url}/health/ready`)).status, 200);
     await eventuallyHolds(async () => {
-      const { rows } = await api.app.transact(({ db }) =>
-        sql<{ queued: number; postponed: number; failed: string | null }>`
-          select (select count(*) from event_q)::int as queued, (select count(*) from event_due)::int as postponed,
-            (select max(error) from event_results where status = 'FAILED' and error <> ${MADE_TO_FAIL}) as failed`.execute(
-          db,
-        ),
-      );
+      const rows = await api.sql<{ queued: number; postponed: number; failed: string | null }>`
+        select (select count(*) from event_q)::int as queued, (select count(*) from event_due)::int as postponed,
+          (select max(error) from event_results where status = 'FAILED' and error <> ${MADE_TO_FAIL}) as failed`;
       assert.deepEqual({ ...rows[0] }, { queued: 0, postponed: 0, failed: null });
     });
     assert.equal(({} as { polluted?: unknown }).polluted, undefined);

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import type { Tenant, TestApp } from "../app/app.ts";
 import type { TruthFunnel } from "../data/truth.ts";
 import { must } from "../http/client.ts";
+import { pluck } from "../pluck.ts";
 
 /** Medians agree to so many seconds. */
 const TOLERANCE_S = 0.002;
@@ -44,10 +45,7 @@ export const agreeOnFunnel = async (
     return;
   }
   assert.deepEqual(players, truth.players);
-  assert.deepEqual(
-    found.map((step) => step.fromStart),
-    truth.conversionFromStart,
-  );
+  assert.deepEqual(pluck(found, "fromStart"), truth.conversionFromStart);
   for (const [i, median] of (truth.medianSecondsFromPrevious ?? []).entries()) {
     const seconds = found[i]!.medianSecondsFromPrevious;
     if (median === null) assert.equal(seconds, null);

@@ -14,13 +14,14 @@ import { type Client, clientOf, must } from "../http/client.ts";
 import { startMailbox } from "../mail/mailbox.ts";
 import { sharedTxtServer } from "../sso/txt-server.ts";
 import { sharedFakeStripe, stripeSettings } from "../providers/fake-stripe.ts";
+import { type Statement, statementsOf } from "../statement.ts";
 import { checkResponse } from "../http/openapi-check.ts";
 import { refuseInsideTransactions } from "./outside-transactions.ts";
 
 export type { Answer } from "../http/client.ts";
 
 /** A running server and a client of it whose every answer is held against the API's description. */
-export type TestApp = Client & { app: App; stop(): Promise<void> };
+export type TestApp = Client & { app: App; sql: Statement; stop(): Promise<void> };
 
 type Log = ReturnType<typeof createLog>;
 
@@ -126,7 +127,7 @@ const testAppOf = ({ app, address, stop }: Running): TestApp => {
   const client = clientOf(`http://127.0.0.1:${address!.port}`, (...answer) =>
     checkResponse(document, ...answer),
   );
-  return { ...client, app, stop };
+  return { ...client, app, sql: statementsOf(app.transact), stop };
 };
 
 /** A tenant of a test's own. */

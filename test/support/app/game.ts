@@ -44,18 +44,15 @@ export const aGame = async (api: TestApp): Promise<Game> => {
       const answer = await game.post("/events?wait=true", { externalUserId, eventType, properties });
       if (answer.body.status !== "PROCESSED") throw new Error(JSON.stringify(answer.body));
     },
-    told: (playerId) =>
-      api.app.transact(async ({ db }) => {
-        const { rows } = await sql<{ type: string; data: Record<string, unknown> }>`
-          select type, data from outbox where player_id = ${playerId} and type <> 'player.created'
-          order by player_seq`.execute(db);
-        return rows.map(({ type, data }) => [type, data]);
-      }),
+    told: async (playerId) => {
+      const rows = await api.sql<{ type: string; data: Record<string, unknown> }>`
+        select type, data from outbox where player_id = ${playerId} and type <> 'player.created'
+        order by player_seq`;
+      return rows.map(({ type, data }) => [type, data]);
+    },
     setStatus: async (playerId, status) => {
-      await api.app.transact(({ db }) =>
-        sql`update players set status = ${status}
-          where project_id = ${projectId} and id = ${playerId}`.execute(db),
-      );
+      await api.sql`update players set status = ${status}
+        where project_id = ${projectId} and id = ${playerId}`;
     },
   };
   return game;

@@ -24,6 +24,7 @@ import {
 import { sendAsKnown, SendMemory } from "../../../src/domain/social/chat/send-known.ts";
 import type { Domain } from "../domain/domain.ts";
 import { globalChannelId } from "../../../src/domain/social/chat/channel-row.ts";
+import { pluck } from "../pluck.ts";
 
 export const NOW = new Date("2026-11-21T12:00:00Z");
 
@@ -125,7 +126,7 @@ export const raceSends = async (talk: Talk): Promise<void> => {
   const seen = await Promise.all(talk.players.map((player) => talk.read(player)));
   for (const read of seen) {
     assert.deepEqual(
-      read.map(({ seq, id }) => [seq, id]),
+      pluck(read, "seq", "id"),
       upTo(200).map((seq) => [seq, seen[0]![seq - 1]?.id]),
     );
     assert.equal(new Set(read.map(({ content }) => content)).size, 200);

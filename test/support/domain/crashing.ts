@@ -75,9 +75,7 @@ export const makeCrashing = async (database: Database): Promise<Crashing> => {
  */
 export const processLeft = async (domain: Domain): Promise<void> => {
   await domain.process();
-  await domain.transact(({ db }) =>
-    sql`update event_claims set asked_at = asked_at - interval '1 minute'`.execute(db),
-  );
+  await domain.sql`update event_claims set asked_at = asked_at - interval '1 minute'`;
   await domain.process();
   await domain.transact(async (work) => {
     await sql`update event_due set due_at = ${work.now.toISOString()} where attempts > 0`.execute(work.db);

@@ -28,6 +28,7 @@ import type { Transact } from "../../../src/domain/kernel/work.ts";
 import { type Database, openEmbeddedDatabase } from "../../../src/platform/database.ts";
 import { migratedCluster } from "./migrated-cluster.ts";
 import { madeOnce } from "../made.ts";
+import { type Statement, statementsOf } from "../statement.ts";
 import { outageOf } from "../../../src/domain/kernel/outages.ts";
 import {
   processApart,
@@ -133,6 +134,7 @@ export type TestEvent = { user: string; type?: string; at?: Date; properties?: J
 
 /** The domain over a database, without a server: a test says when events are processed and relayed. */
 export type Domain = LeaderboardParts & {
+  sql: Statement;
   rankMoves: RankMoves;
   /** Of which nobody hears. */
   topics: Topics;
@@ -167,6 +169,7 @@ export const openDomain = ({ em }: Database, clock = () => new Date(), mayDie = 
   const options = { transact, plans: createPlanCache(), claimLimit: 100, onError };
   return {
     transact,
+    sql: statementsOf(transact),
     ranks,
     read: readBy(transact),
     clock,
@@ -347,11 +350,8 @@ export const rowsOf = async <T>({ transact }: Domain, query: RawBuilder<T>): Pro
 
 /** XP by external id. */
 export const xpOf = async (domain: Domain, projectId: string): Promise<Record<string, number>> => {
-  const rows = await rowsOf(
-    domain,
-    sql<{ u: string; xp: number }>`
-      select external_user_id as u, xp from players where project_id = ${projectId} order by 1`,
-  );
+  const rows = await domain.sql<{ u: string; xp: number }>`
+    select external_user_id as u, xp from players where project_id = ${projectId} order by 1`;
   return Object.fromEntries(rows.map(({ u, xp }) => [u, xp]));
 };
 

@@ -1,4 +1,3 @@
-import { sql } from "kysely";
 import { createSharedCommits } from "../../../src/domain/kernel/shared-commits.ts";
 import { createTransact, NO_WAKE_UPS } from "../../../src/domain/kernel/transact.ts";
 import type { Transact, Work } from "../../../src/domain/kernel/work.ts";
@@ -20,9 +19,8 @@ const onError = (error: unknown): void => {
 
 /** A committer over a database, for one project. */
 export const openSharing = async ({ em }: Database, domain: Domain, projectId: string) => {
-  const { rows } = await domain.transact(({ db }) =>
-    sql<{ tenant_id: string }>`select tenant_id from projects where id = ${projectId}`.execute(db),
-  );
+  const rows = await domain.sql<{ tenant_id: string }>`
+    select tenant_id from projects where id = ${projectId}`;
   const scope = { role: "web", tenantId: rows[0]!.tenant_id, projectIds: [projectId] } as const;
   const parts = { em, clock: () => new Date(), wakeUps: NO_WAKE_UPS, onError };
   const transactAs = (rowScope: Parameters<typeof createTransact>[1]) => createTransact(parts, rowScope);
@@ -57,11 +55,9 @@ export const aProjectOfChanges = async (domain: Domain): Promise<string> => {
     operator: "BEST",
     metric: { source: "CUSTOM" },
   });
-  await domain.transact(({ db }) =>
-    sql`update projects set settings = ${JSON.stringify({
-      lives: { enabled: true, max: 100, start: 100, refillSeconds: 60 },
-    })}::jsonb where id = ${projectId}`.execute(db),
-  );
+  await domain.sql`update projects set settings = ${JSON.stringify({
+    lives: { enabled: true, max: 100, start: 100, refillSeconds: 60 },
+  })}::jsonb where id = ${projectId}`;
   return projectId;
 };
 

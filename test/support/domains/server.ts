@@ -177,9 +177,7 @@ export const domainsOf = (api: TestApp, dns: DomainDns) => {
   const read = async (id: string, { token }: Of): Promise<ShownDomain> =>
     must(await api.get(`${DOMAINS}/${id}`, { token }), 200);
   const change = (id: string, assignments: ReturnType<typeof sql>): Promise<unknown> =>
-    api.app.transact(({ db }) =>
-      sql`update custom_domains set ${assignments} where id = ${id}::uuid`.execute(db),
-    );
+    api.sql`update custom_domains set ${assignments} where id = ${id}::uuid`;
   /** Has the records looked for at once. */
   const check = (id: string): Promise<unknown> => change(id, sql`next_check_at = now()`);
   const makeRecords = ({ domain, verification }: ShownDomain): void => {
@@ -203,12 +201,9 @@ export const domainsOf = (api: TestApp, dns: DomainDns) => {
   const checkedAgain = async (id: string): Promise<void> => {
     const before = Date.now();
     const found = () =>
-      api.app.transact(({ db }) =>
-        sql<{
-          at: Date;
-        }>`select checked_at as at from custom_domains where id = ${id}::uuid`.execute(db),
-      );
-    await eventually(async () => (await found()).rows[0]!.at.getTime() > before);
+      api.sql<{ at: Date }>`
+        select checked_at as at from custom_domains where id = ${id}::uuid`;
+    await eventually(async () => (await found())[0]!.at.getTime() > before);
   };
   /** A domain whose records are there, once it is in the state. */
   const aDomainIn = async (status: string, of: Of, domain = aName()): Promise<ShownDomain> => {

@@ -168,19 +168,16 @@ export const aPurse = async (api: TestApp, tenant: Tenant): Promise<Purse> => {
       const one = (await purse.balances())[currencyKey]!;
       return ["balance", "available", "held", "lifetimeEarned", "lifetimeSpent"].map((name) => one[name]);
     },
-    told: () =>
-      api.app.transact(async ({ db }) => {
-        const { rows } = await sql<{ type: string; data: Record<string, unknown> }>`
-          select type, data from outbox where player_id = ${player} and type like 'player.currency%'
-          order by player_seq`.execute(db);
-        return rows.map(({ type, data }) => [type, data["currencyKey"], data["amount"], data["balance"]]);
-      }),
+    told: async () => {
+      const rows = await api.sql<{ type: string; data: Record<string, unknown> }>`
+        select type, data from outbox where player_id = ${player} and type like 'player.currency%'
+        order by player_seq`;
+      return rows.map(({ type, data }) => [type, data["currencyKey"], data["amount"], data["balance"]]);
+    },
     verify: async () => must(await api.get(`${path}/ledger/verify`, { key }), 200),
     letPass: (table) =>
-      api.app.transact(({ db }) =>
-        sql`update ${sql.ref(table)} set expires_at = now() - interval '1 second'
-          where player_id = ${player}`.execute(db),
-      ),
+      api.sql`update ${sql.ref(table)} set expires_at = now() - interval '1 second'
+        where player_id = ${player}`,
   };
   return purse;
 };

@@ -2,7 +2,6 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
-import { sql } from "kysely";
 import { createServer } from "node:http";
 import { importCommand, type ImportFlags } from "../../../src/cli/import.ts";
 import type { Verdict } from "../../../src/cli/import-client.ts";
@@ -23,14 +22,11 @@ export const importTarget = async () => {
       return key;
     },
     /** How many events a key's project holds. */
-    countEvents: (key: string): Promise<number> =>
-      api.app.transact(async ({ db }) => {
-        const { rows } = await sql<{ count: number }>`
-          select count(*) as count from tracked_events where project_id = ${projects.get(key)}::uuid`.execute(
-          db,
-        );
-        return rows[0]!.count;
-      }),
+    countEvents: async (key: string): Promise<number> => {
+      const rows = await api.sql<{ count: number }>`
+        select count(*) as count from tracked_events where project_id = ${projects.get(key)}::uuid`;
+      return rows[0]!.count;
+    },
   };
 };
 

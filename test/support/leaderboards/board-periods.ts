@@ -51,8 +51,8 @@ export const boardPeriods = () => {
 
 /** Ends all boards and what is open of them, so that the sweeps of the next test find its own only. */
 const endBoards = async (domain: Domain): Promise<void> => {
-  await rowsOf(domain, sql`update leaderboards set status = 'ARCHIVED' returning 1`);
-  await rowsOf(domain, sql`delete from leaderboard_periods where status in ('OPEN', 'CLOSING') returning 1`);
+  await domain.sql`update leaderboards set status = 'ARCHIVED' returning 1`;
+  await domain.sql`delete from leaderboard_periods where status in ('OPEN', 'CLOSING') returning 1`;
 };
 
 export const openBoardPeriods = ({ em }: Database): BoardPeriods => {
@@ -102,52 +102,40 @@ type TestList = {
 export const addList = async (domain: Domain, board: Leaderboard, list: TestList): Promise<string> => {
   const { key, value = "", startsAt, endsAt, isLate = false, writtenAt = startsAt, entries = [] } = list;
   const id = periodIdOf(board, key, value);
-  await rowsOf(
-    domain,
-    sql`insert into leaderboard_periods (project_id, id, leaderboard_id, period_key, board, starts_at,
-        ends_at, close_at, is_late, created_at, written_at)
-      values (${board.projectId}, ${id}, ${board.id}, ${key}, ${value}, ${startsAt}::timestamptz,
-        ${endsAt}::timestamptz, ${endsAt}::timestamptz + interval '1 minute', ${isLate},
-        ${writtenAt}::timestamptz, ${writtenAt}::timestamptz)
-      on conflict (project_id, id) do update set is_late = excluded.is_late,
-        written_at = excluded.written_at
-      returning 1`,
-  );
+  await domain.sql`insert into leaderboard_periods (project_id, id, leaderboard_id, period_key, board, starts_at,
+      ends_at, close_at, is_late, created_at, written_at)
+    values (${board.projectId}, ${id}, ${board.id}, ${key}, ${value}, ${startsAt}::timestamptz,
+      ${endsAt}::timestamptz, ${endsAt}::timestamptz + interval '1 minute', ${isLate},
+      ${writtenAt}::timestamptz, ${writtenAt}::timestamptz)
+    on conflict (project_id, id) do update set is_late = excluded.is_late,
+      written_at = excluded.written_at
+    returning 1`;
   const rows = entries.map(({ playerId, rankScore, rankTie = 0 }) => ({
     i: playerId,
     s: rankScore,
     t: rankTie,
   }));
-  await rowsOf(
-    domain,
-    sql`insert into leaderboard_entries (project_id, period_id, player_id, rank_score, rank_tie, latest_us,
-        version, updated_at)
-      select ${board.projectId}::uuid, ${id}::uuid, i, s, t, 0, 1, now()
-      from json_to_recordset(${JSON.stringify(rows)}::json) as x(i uuid, s bigint, t bigint) returning 1`,
-  );
+  await domain.sql`insert into leaderboard_entries (project_id, period_id, player_id, rank_score, rank_tie, latest_us,
+      version, updated_at)
+    select ${board.projectId}::uuid, ${id}::uuid, i, s, t, 0, 1, now()
+    from json_to_recordset(${JSON.stringify(rows)}::json) as x(i uuid, s bigint, t bigint) returning 1`;
   return id;
 };
 
 /** Makes players; answers their ids. */
 export const addPlayers = async (domain: Domain, projectId: string, count: number): Promise<string[]> => {
   const players = Array.from({ length: count }, (_, n) => ({ i: newId(), u: `p${n}` }));
-  await rowsOf(
-    domain,
-    sql`insert into players (project_id, id, external_user_id, created_at, updated_at)
-      select ${projectId}::uuid, i, u, now(), now()
-      from json_to_recordset(${JSON.stringify(players)}::json) as x(i uuid, u text) returning 1`,
-  );
+  await domain.sql`insert into players (project_id, id, external_user_id, created_at, updated_at)
+    select ${projectId}::uuid, i, u, now(), now()
+    from json_to_recordset(${JSON.stringify(players)}::json) as x(i uuid, u text) returning 1`;
   return players.map(({ i }) => i);
 };
 
 /** What was told of a project's boards: type, key and value of the list. */
 export const toldOf = async (domain: Domain, projectId: string): Promise<string[]> => {
-  const rows = await rowsOf(
-    domain,
-    sql<{ type: string; key: string; board: string }>`
-      select type, data->>'periodKey' as key, data->>'board' as board from outbox
-      where project_id = ${projectId} and type like 'leaderboard.period%' order by id`,
-  );
+  const rows = await domain.sql<{ type: string; key: string; board: string }>`
+    select type, data->>'periodKey' as key, data->>'board' as board from outbox
+    where project_id = ${projectId} and type like 'leaderboard.period%' order by id`;
   return rows.map(({ type, key, board }) => `${type.slice(19)} ${key}${board && ` ${board}`}`);
 };
 
@@ -164,23 +152,18 @@ export const resultsOf = async (domain: Domain, periodId: string): Promise<Place
 
 /** Key, status and participants of a board's lists. */
 export const periodsOf = async (domain: Domain, { projectId, id }: Leaderboard): Promise<string[]> => {
-  const rows = await rowsOf(
-    domain,
-    sql<{ key: string; status: string; participants: string }>`
-      select period_key as key, status, participants from leaderboard_periods
-      where project_id = ${projectId} and leaderboard_id = ${id} order by starts_at, period_key`,
-  );
+  const rows = await domain.sql<{ key: string; status: string; participants: string }>`
+    select period_key as key, status, participants from leaderboard_periods
+    where project_id = ${projectId} and leaderboard_id = ${id} order by starts_at, period_key`;
   return rows.map(({ key, status, participants }) => `${key} ${status} ${participants}`);
 };
 
 /** What players have, in the order they are named in. */
 export const xpOfPlayers = async (domain: Domain, playerIds: readonly string[]): Promise<number[]> => {
   const ids = `{${playerIds.join(",")}}`;
-  const rows = await rowsOf(
-    domain,
-    sql<{ xp: number }>`select p.xp from unnest(${ids}::uuid[]) with ordinality as x(id, n)
-      join players p on p.id = x.id order by x.n`,
-  );
+  const rows = await domain.sql<{ xp: number }>`
+    select p.xp from unnest(${ids}::uuid[]) with ordinality as x(id, n)
+    join players p on p.id = x.id order by x.n`;
   return rows.map(({ xp }) => xp);
 };
 

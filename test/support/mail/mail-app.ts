@@ -1,5 +1,4 @@
 import { randomUUID } from "node:crypto";
-import { sql } from "kysely";
 import { type App, createApp } from "../../../src/app.ts";
 import { EmailLog, type MailTemplate, type MailValues } from "../../../src/domain/accounts/email/mail.ts";
 import { sendMail } from "../../../src/jobs/sweeps.ts";
@@ -9,11 +8,13 @@ import { openPlatform } from "../../../src/platform.ts";
 import { testConfig } from "../app/app.ts";
 import { migratedCluster } from "../domain/migrated-cluster.ts";
 import { madeOnce } from "../made.ts";
+import { type Statement, statementsOf } from "../statement.ts";
 import { type Arrived, startSmtp } from "./mailbox.ts";
 
 /** An app without HTTP and without running jobs: a test sets its clock and runs its worker by hand. */
 type MailApp = {
   app: App;
+  sql: Statement;
   /** Lets time pass. */
   pass: (ms: number) => void;
   /** Takes the next due mail and sends it. */
@@ -55,6 +56,7 @@ const openMailApp = async (env: Record<string, string> = {}): Promise<MailApp> =
     );
   return {
     app,
+    sql: statementsOf(app.transact),
     pass: (ms) => void (nowMs += ms),
     sendNext: (other = app) => sendMail.run(other, "0"),
     queue,
@@ -82,15 +84,14 @@ const openMailApp = async (env: Record<string, string> = {}): Promise<MailApp> =
 export const mailApp = () => {
   const mail = madeOnce(openMailApp, (made) => made.close());
   beforeEach(async () => {
-    await mail.app.transact(({ db }) => sql`delete from email_outbox`.execute(db));
+    await mail.sql`delete from email_outbox`;
     mail.accept();
   });
   /** How many mails wait. */
-  const outbox = (): Promise<number> =>
-    mail.app.transact(async ({ db }) => {
-      const { rows } = await sql<{ n: number }>`select count(*) as n from email_outbox`.execute(db);
-      return rows[0]!.n;
-    });
+  const outbox = async (): Promise<number> => {
+    const rows = await mail.sql<{ n: number }>`select count(*) as n from email_outbox`;
+    return rows[0]!.n;
+  };
   return { mail, outbox };
 };
 

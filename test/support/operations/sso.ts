@@ -84,13 +84,10 @@ const configured = async ({ tenant: { token } }: Side): Promise<void> => {
 /** The path of a domain whose TXT record is there. */
 const aClaim = async ({ tenant }: Side): Promise<string> => {
   const api = await startApp();
-  await api.app.transact(({ db }) =>
-    // A tenant has room for few.
-    sql`
-      delete from sso_domains where tenant_id = ${tenant.tenantId}::uuid and id not in (
-        select id from sso_domains where tenant_id = ${tenant.tenantId}::uuid
-        order by created_at desc, id desc limit 30)`.execute(db),
-  );
+  await api.sql`
+    delete from sso_domains where tenant_id = ${tenant.tenantId}::uuid and id not in (
+      select id from sso_domains where tenant_id = ${tenant.tenantId}::uuid
+      order by created_at desc, id desc limit 30)`;
   const options = { token: tenant.token };
   const made = must(await api.post(`/api/v1${SSO}/domains`, { domain: aDomain() }, options), 201);
   (await sharedTxtServer()).records.set(made.txtName, [[made.txtValue]]);

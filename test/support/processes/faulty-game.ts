@@ -9,6 +9,7 @@ import { joinOnce, Staying } from "../rooms/staying.ts";
 import { SteadyPlayer } from "../rooms/steady-player.ts";
 import type { WebCluster } from "./two-servers.ts";
 import { type Receiver, startReceiver } from "../webhooks/receiver.ts";
+import { pluck } from "../pluck.ts";
 
 const PLAYERS = 8;
 const EVENT_EVERY_MS = 30;
@@ -142,7 +143,7 @@ export class FaultyGame {
     assert.equal(this.delivered.size, total, "each grant was delivered");
     const { members } = await get(`/lobbies/${this.lobbyId}`);
     assert.deepEqual(
-      members.map(({ playerId, status }: Record<string, string>) => [playerId, status]),
+      pluck(members, "playerId", "status"),
       this.players.slice(0, 2).map(({ playerId }) => [playerId, "JOINED"]),
     );
     for (const { room, trail } of this.lobby) {
@@ -151,10 +152,7 @@ export class FaultyGame {
     }
     const { data } = await get("/leaderboards/top/entries?limit=8");
     const top = [...this.watchers[1]!.room!.state.top] as { playerId: string; score: number }[];
-    assert.deepEqual(
-      top.slice(0, 8).map(({ playerId, score }) => [playerId, score]),
-      data.map(({ playerId, score }: { playerId: string; score: number }) => [playerId, score]),
-    );
+    assert.deepEqual(pluck(top.slice(0, 8), "playerId", "score"), pluck(data, "playerId", "score"));
   }
 
   async #stay(i: number, name: string, options: object): Promise<Staying> {

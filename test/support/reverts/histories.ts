@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { sql } from "kysely";
 import type { Json } from "../../../src/domain/kernel/events/events.ts";
 import { revertEvent, revertEvents, type RevertResult } from "../../../src/domain/revert/revert-events.ts";
-import { define, type Domain, processAll, publish, rowsOf } from "../domain/domain.ts";
+import { define, type Domain, processAll, publish } from "../domain/domain.ts";
 import { aSeason, counting as countingStep } from "../quests/quest-game.ts";
 
 const won = { eventTypes: ["won"] };
@@ -93,9 +92,7 @@ export const aHistoryProject = async (
 ): Promise<string> => {
   const projectId = await domain.addProject();
   const settings = JSON.stringify({ allowLevelDown: true });
-  await domain.transact(({ db }) =>
-    sql`update projects set settings = ${settings}::jsonb where id = ${projectId}`.execute(db),
-  );
+  await domain.sql`update projects set settings = ${settings}::jsonb where id = ${projectId}`;
   for (const key of ["coins", "stars"]) await define(domain, projectId, "currency", { key, name: key });
   for (const badge of badges) await define(domain, projectId, "badge", { name: "A badge", ...badge });
   for (const board of boards) await domain.addBoard(projectId, { name: "A board", ...board });
@@ -225,31 +222,22 @@ export const NOBODY = { xp: 0, stars: 0, badges: [], counters: [], entries: [] }
 
 /** What a player has, as far as it follows from events: XP, counters, badges and entries of boards. */
 export const standingOf = async (domain: Domain, projectId: string, user: string) => {
-  const [player] = await rowsOf(
-    domain,
-    sql<PlayerRow>`
-      select p.id, p.xp, s.doc, coalesce(b.balance, 0) as stars from players p
-      left join player_balances b on b.project_id = p.project_id and b.player_id = p.id
-        and b.currency_key = 'stars'
-      left join player_states s on s.project_id = p.project_id and s.player_id = p.id
-      where p.project_id = ${projectId} and p.external_user_id = ${user}`,
-  );
+  const [player] = await domain.sql<PlayerRow>`
+    select p.id, p.xp, s.doc, coalesce(b.balance, 0) as stars from players p
+    left join player_balances b on b.project_id = p.project_id and b.player_id = p.id
+      and b.currency_key = 'stars'
+    left join player_states s on s.project_id = p.project_id and s.player_id = p.id
+    where p.project_id = ${projectId} and p.external_user_id = ${user}`;
   if (!player) return undefined;
-  const badges = await rowsOf(
-    domain,
-    sql<{ key: string; tier: number; times: number }>`
-      select badge_key as key, tier, times_awarded as times from player_badges
-      where project_id = ${projectId} and player_id = ${player.id} and tier > 0 order by 1`,
-  );
-  const entries = await rowsOf(
-    domain,
-    sql<EntryRow>`
-      select l.key, p.period_key as period, e.rank_score as score from leaderboard_entries e
-      left join leaderboard_periods p on p.project_id = e.project_id and p.id = e.period_id
-      join leaderboards l on l.project_id = e.project_id
-        and (l.id = p.leaderboard_id or l.period_id = e.period_id)
-      where e.project_id = ${projectId} and e.player_id = ${player.id} order by 1, 2`,
-  );
+  const badges = await domain.sql<{ key: string; tier: number; times: number }>`
+    select badge_key as key, tier, times_awarded as times from player_badges
+    where project_id = ${projectId} and player_id = ${player.id} and tier > 0 order by 1`;
+  const entries = await domain.sql<EntryRow>`
+    select l.key, p.period_key as period, e.rank_score as score from leaderboard_entries e
+    left join leaderboard_periods p on p.project_id = e.project_id and p.id = e.period_id
+    join leaderboards l on l.project_id = e.project_id
+      and (l.id = p.leaderboard_id or l.period_id = e.period_id)
+    where e.project_id = ${projectId} and e.player_id = ${player.id} order by 1, 2`;
   return {
     xp: player.xp,
     stars: player.stars,

@@ -29,6 +29,7 @@ import { createWebhookSender } from "../../../src/platform/webhook-sender.ts";
 import { type RawEndpoint, type Respond, startRawEndpoint } from "./raw-endpoint.ts";
 import { type Tenant, testConfig, type TestApp } from "../app/app.ts";
 import { must } from "../http/client.ts";
+import { type Statement, statementsOf } from "../statement.ts";
 import { eventually } from "../eventually.ts";
 import type { Received } from "./receiver.ts";
 
@@ -50,6 +51,7 @@ type StoredDelivery = {
 /** An app without HTTP and running jobs: a test sets its clock, relays and delivers by hand. */
 type WebhookApp = {
   app: App;
+  sql: Statement;
   /** Lets time pass. */
   pass(ms: number): void;
   aSite(): Promise<HookSite>;
@@ -89,6 +91,7 @@ export const openWebhookApp = async (from = Date.UTC(2030, 0, 1)): Promise<Webho
 
 /** What tests of webhooks put into a database and read of it. */
 const hookStore = (app: App): Omit<WebhookApp, "app" | "pass" | "close"> => ({
+  sql: statementsOf(app.transact),
   aSite: () => addSite(app),
   aWebhook: async ({ tenantId }, body = {}) => {
     const all: NewWebhook = { url: "http://127.0.0.1:9/hook", events: ["*"], ...body };
@@ -270,15 +273,10 @@ export const hooksOf = (api: TestApp, { token }: Tenant) => ({
     must(await api.post("/api/v1/webhooks", { url, events: ["*"], ...more }, { token }), 201).id as string,
   change: async (id: string, change: object): Promise<void> =>
     void must(await api.patch(`/api/v1/webhooks/${id}`, change, { token }), 200),
-  stored: async (id: string): Promise<StoredHook[]> => {
-    const { rows } = await api.app.transact(({ db }) =>
-      sql<StoredHook>`
-        select d.event_type as type, d.status, d.error, d.attempts, d.log, e.body from webhook_deliveries d
-        left join webhook_events e on e.project_id = d.project_id and e.seq = d.event_seq
-        where d.webhook_id = ${id} order by d.event_seq`.execute(db),
-    );
-    return rows;
-  },
+  stored: (id: string): Promise<StoredHook[]> => api.sql<StoredHook>`
+    select d.event_type as type, d.status, d.error, d.attempts, d.log, e.body from webhook_deliveries d
+    left join webhook_events e on e.project_id = d.project_id and e.seq = d.event_seq
+    where d.webhook_id = ${id} order by d.event_seq`,
   /** Makes whatever waits for its next attempt due at once. */
   hurry: async (id: string): Promise<void> => {
     await api.app.transact(async (work) => {
@@ -294,9 +292,7 @@ export const hooksOf = (api: TestApp, { token }: Tenant) => ({
 export const relayed = (api: TestApp): Promise<true> =>
   eventually(
     async () => {
-      const { rows } = await api.app.transact(({ db }) =>
-        sql<{ n: number }>`select count(*) as n from outbox_q`.execute(db),
-      );
+      const rows = await api.sql<{ n: number }>`select count(*) as n from outbox_q`;
       return rows[0]!.n === 0;
     },
     { timeoutMs: 60_000 },
