@@ -4,9 +4,9 @@ import { startErase, startExport } from "../../domain/player-lifecycle/erase.ts"
 import { getPlayer, refreshPlayer } from "../../domain/progression/players/players.ts";
 import { DEFAULT_STRATEGY } from "../../domain/kernel/events/events.ts";
 import { mergePlayers } from "../../domain/player-lifecycle/alias.ts";
-import { showPlayer } from "../../domain/progression/players/show.ts";
+import { showPlayer, ShownPlayer } from "../../domain/progression/players/show.ts";
 import { MergeSummaryShape } from "../../domain/kernel/events/shapes.ts";
-import { PlayerBody, writesPlayers } from "./player-bodies.ts";
+import { writesPlayers } from "./player-bodies.ts";
 import { ProjectJob } from "../../domain/long-work/project-jobs.ts";
 
 export const playerPrivacyRoutes = [
@@ -79,7 +79,7 @@ export const playerMergeRoutes = [
     }),
     example: { sourcePlayerId: "ext:user-2", strategy: { xp: "MAX", profile: "TARGET_WINS" }, dryRun: true },
     response: z.object({
-      player: PlayerBody,
+      player: ShownPlayer,
       mergeId: z.uuid().nullable(),
       summary: MergeSummaryShape.meta({ id: "MergeSummary" }),
     }),
