@@ -92,13 +92,7 @@ const PublishedRuleBody = RuleBody.extend({
   }),
 }).meta({ id: "PublishedRule" });
 
-export const Problem = z.object({
-  field: z.string().meta({ example: "actions.0.currencyKey" }),
-  message: z.string(),
-});
-
 export const JsonObject = z.record(z.string(), z.unknown());
-export const Histogram = z.record(z.string(), z.number());
 
 const ListRulesQuery = PageQuery.extend({
   status: z.enum(RULE_STATUSES).optional().meta({ description: "Default: all but ARCHIVED" }),

@@ -1,3 +1,4 @@
+import { z } from "zod";
 import type { Effects } from "../effects.ts";
 import type { ObservedRule, RuleObserver, RuleReason } from "./outcome.ts";
 import { type EventTrace, failingLeaf } from "../trace/trace.ts";
@@ -5,7 +6,8 @@ import { type EventTrace, failingLeaf } from "../trace/trace.ts";
 const HOUR_MS = 3_600_000;
 
 /** Counts by name: reasons, paths of conditions, assets, time buckets. */
-export type Histogram = Record<string, number>;
+export const Histogram = z.record(z.string(), z.number());
+export type Histogram = z.output<typeof Histogram>;
 
 /** Counts of one rule in one hour. */
 export type RuleCounts = Counts & { projectId: string; ruleId: string; hourMs: number };

@@ -68,7 +68,7 @@ const RuleTrace = z
   .meta({ id: "RuleTrace" });
 type RuleTrace = z.output<typeof RuleTrace>;
 
-/** The fields of a trace evaluated and behind those of derived events. */
+/** The fields of a trace in the order of the answer: those of derived events stand between the two. */
 const evaluated = {
   eventId: z.uuid().nullable().meta({ description: "Null for a simulated and for a derived event" }),
   eventType: z.string(),
