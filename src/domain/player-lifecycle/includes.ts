@@ -1,3 +1,4 @@
+import { z } from "zod";
 import { sql } from "kysely";
 import { auditDefinition } from "../accounts/audit/audit.ts";
 import { shownAdventures } from "../economy/adventures/change-adventures.ts";
@@ -8,7 +9,7 @@ import { type PlayerStreak, shownStreaks } from "../economy/streaks/player-strea
 import type { PlayerAdventure } from "../evaluation/adventures/show.ts";
 import { breakdownOf, findList as findCurrent, fromRankScore } from "../evaluation/boards/lists.ts";
 import type { PeriodRef, Standing } from "../evaluation/boards/ranks.ts";
-import { type CompiledMetric, compileMetric, type Metric } from "../evaluation/metrics/compile.ts";
+import { type CompiledMetric, compileMetric, Metric } from "../evaluation/metrics/compile.ts";
 import { readMetricAt } from "../evaluation/metrics/count.ts";
 import { HOLDING_NAMES, type HoldingName, type PlayerState } from "../evaluation/player-state.ts";
 import type { PlanTurn, ProjectPlan } from "../evaluation/project-plan.ts";
@@ -41,7 +42,20 @@ const INCLUDED_METRICS_MAX = 100;
 type Reader = { kind: "rule" | "badge" | "segment" | "quest"; key: string };
 
 /** A counter of a player; `value` is null where it has none: of min, max, avg and latest without events. */
-type PlayerMetric = { id: string; metric: Metric; value: number | null; readBy: Reader[] };
+export const PlayerMetric = z
+  .object({
+    id: z.string().meta({ description: "Changes with what is counted" }),
+    metric: Metric,
+    value: z
+      .number()
+      .nullable()
+      .meta({ description: "Now; null of min, max, avg and latest where there is none" }),
+    readBy: z
+      .array(z.object({ kind: z.enum(["rule", "badge", "segment", "quest"]), key: z.string() }))
+      .meta({ description: "Definitions that read it, 10 at most" }),
+  })
+  .meta({ id: "PlayerMetric" });
+export type PlayerMetric = z.output<typeof PlayerMetric>;
 
 type Read = { metric: CompiledMetric; readBy: Reader[] };
 
@@ -106,16 +120,18 @@ const includedMetrics = (state: PlayerState, plan: ProjectPlan, atMs: number): P
   shownMetrics(state, plan, { atMs, query: { page: 1, limit: INCLUDED_METRICS_MAX } }).metrics;
 
 /** A player's place on one board; `rank`, `score` and `percentile` are null without an entry. */
-type PlayerRank = {
-  leaderboardKey: string;
-  periodKey: string;
-  rank: number | null;
-  score: number | null;
-  participants: number;
-  /** The share of participants who are not ahead, in percent: 100 for the first. */
-  percentile: number | null;
-  leagueTier: string | null;
-};
+export const PlayerRank = z
+  .object({
+    leaderboardKey: z.string(),
+    periodKey: z.string(),
+    rank: z.int().nullable(),
+    score: z.number().nullable(),
+    participants: z.int(),
+    percentile: z.number().nullable().meta({ description: "Share of participants who are not ahead" }),
+    leagueTier: z.string().nullable(),
+  })
+  .meta({ id: "PlayerRank" });
+export type PlayerRank = z.output<typeof PlayerRank>;
 
 /** The list in which a player is ranked. `over`: it is final, and no longer in the rank index. */
 type OwnList = { leaderboard: Leaderboard; key: string; ref: PeriodRef; over?: BoardList };

@@ -6,22 +6,7 @@ import { METADATA_MAX_BYTES } from "../../domain/players/profile.ts";
 import { Zone } from "../../domain/evaluation/language/syntax.ts";
 import { ShownPlayer } from "../../domain/progression/players/show.ts";
 import { onPlayers } from "./bodies.ts";
-import { Metric } from "../../domain/evaluation/metrics/compile.ts";
 export const Asset = z.enum(["XP", "CURRENCY", "LIVES"]);
-export const PlayerMetricBody = z
-  .object({
-    id: z.string().meta({ description: "Changes with what is counted" }),
-    metric: Metric,
-    value: z
-      .number()
-      .nullable()
-      .meta({ description: "Now; null of min, max, avg and latest where there is none" }),
-    readBy: z
-      .array(z.object({ kind: z.enum(["rule", "badge", "segment", "quest"]), key: z.string() }))
-      .meta({ description: "Definitions that read it, 10 at most" }),
-  })
-  .meta({ id: "PlayerMetric" });
-
 /** A line of the ledger as the API shows it. */
 export const LedgerEntryBody = z
   .object({

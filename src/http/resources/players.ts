@@ -7,6 +7,8 @@ import {
   deletePlayer,
   type Include,
   INCLUDES,
+  PlayerMetric,
+  PlayerRank,
   readRanks,
   setStatus,
   SETTABLE_STATUSES,
@@ -58,20 +60,8 @@ import {
   Tag,
   writesPlayers,
   LedgerEntryBody,
-  PlayerMetricBody,
 } from "./player-bodies.ts";
 
-const PlayerRank = z
-  .object({
-    leaderboardKey: z.string(),
-    periodKey: z.string(),
-    rank: z.int().nullable(),
-    score: z.number().nullable(),
-    participants: z.int(),
-    percentile: z.number().nullable().meta({ description: "Share of participants who are not ahead" }),
-    leagueTier: z.string().nullable(),
-  })
-  .meta({ id: "PlayerRank" });
 /** Fields that `include` adds to a player. */
 const IncludedBody = z.object({
   badges: z.array(PlayerBadgeBody).optional().meta({ description: "Held and in progress, 100 of each" }),
@@ -81,7 +71,7 @@ const IncludedBody = z.object({
   quests: z.array(PlayerQuestBody).optional().meta({ description: "The first 100 of the player's list" }),
   adventures: z.array(PlayerAdventureBody).optional(),
   identities: z.array(Identity).optional(),
-  metrics: z.array(PlayerMetricBody).optional().meta({ description: "The first 100, by id" }),
+  metrics: z.array(PlayerMetric).optional().meta({ description: "The first 100, by id" }),
   ranks: z.array(PlayerRank).optional(),
 });
 
