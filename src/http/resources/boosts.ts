@@ -69,15 +69,8 @@ export const boostRoutes = [
       "`amount` stops at the maximum unless the project allows more; `refill` fills up to it; " +
       "`unlimitedSeconds` adds to the time that is left of unlimited lives.",
     body: Grant,
-    run: async (work, { projectId, params, caller, body: { amount, refill, unlimitedSeconds, reason } }) => {
-      const player = { projectId, id: params.playerId };
-      const what = {
-        ...(amount === undefined ? {} : { amount }),
-        ...(refill === undefined ? {} : { refill }),
-        ...(unlimitedSeconds === undefined ? {} : { unlimitedSeconds }),
-      };
-      return changeLives(work, player, { ...what, reason, cause: causeOf(caller) });
-    },
+    run: (work, { projectId, params, caller, body }) =>
+      changeLives(work, { projectId, id: params.playerId }, { ...body, cause: causeOf(caller) }),
   }),
   read.get("/players/{playerId}/boosts", "listPlayerBoosts", {
     summary: "List a player's boosts",

@@ -22,9 +22,9 @@ export const UNLIMITED_AHEAD_MAX_MS = 365 * 86_400_000;
 
 /** Exactly one of `amount` (signed), `refill` and `unlimitedSeconds`. */
 export type LivesChange = {
-  amount?: number;
-  refill?: "FULL";
-  unlimitedSeconds?: number;
+  amount?: number | undefined;
+  refill?: "FULL" | undefined;
+  unlimitedSeconds?: number | undefined;
   onInsufficient?: "REFUSE" | "CLAMP";
   cause: Cause;
   key: string;
