@@ -2,20 +2,17 @@ import { z } from "zod";
 import { sql } from "kysely";
 import { auditDefinition } from "../accounts/audit/audit.ts";
 import { shownAdventures } from "../economy/adventures/change-adventures.ts";
-import { badgesAlong, type PlayerBadge } from "../economy/badges/player-badges.ts";
+import { badgesAlong } from "../economy/badges/player-badges.ts";
 import { BOOST_PARTS, shownBoosts } from "../economy/boosts/kind.ts";
 import { includedQuests, placesOf, turnOf } from "../economy/quests/player-quests.ts";
-import { type PlayerStreak, shownStreaks } from "../economy/streaks/player-streaks.ts";
-import type { PlayerAdventure } from "../evaluation/adventures/show.ts";
+import { shownStreaks } from "../economy/streaks/player-streaks.ts";
 import { breakdownOf, findList as findCurrent, fromRankScore } from "../evaluation/boards/lists.ts";
 import type { PeriodRef, Standing } from "../evaluation/boards/ranks.ts";
 import { type CompiledMetric, compileMetric, Metric } from "../evaluation/metrics/compile.ts";
 import { readMetricAt } from "../evaluation/metrics/count.ts";
 import { HOLDING_NAMES, type HoldingName, type PlayerState } from "../evaluation/player-state.ts";
 import type { PlanTurn, ProjectPlan } from "../evaluation/project-plan.ts";
-import type { PlayerQuest } from "../evaluation/quests/show.ts";
 import type { Cause } from "../kernel/events/events.ts";
-import type { BoostView } from "../kernel/events/shapes.ts";
 import { offsetOf, type PageQuery } from "../kernel/paging.ts";
 import type { Work } from "../kernel/work.ts";
 import { type BoardList, findList, isOver, readPlace } from "../leaderboards/board-list.ts";
@@ -29,7 +26,7 @@ import { loadFirst, loadStates, partsFor } from "../progression/load-states.ts";
 import { sharedCountersAlong } from "../progression/lock-shared-counters.ts";
 import { docPart, type Loadable, segments, streaks } from "../progression/parts/part.ts";
 import { atClock, projectPlans, readPlan } from "../progression/plan.ts";
-import { identitiesAlong, type Identity, lockKnown, refreshPlayer } from "../progression/players/players.ts";
+import { identitiesAlong, lockKnown, refreshPlayer } from "../progression/players/players.ts";
 import { stateOfPlayer } from "../progression/load.ts";
 import { HIDDEN_STATUSES } from "../progression/save.ts";
 import { leaveLobbies } from "../social/lobbies/leave-all.ts";
@@ -283,22 +280,6 @@ export const INCLUDES: readonly Include[] = [
   "metrics",
 ];
 
-type Included = {
-  /** Those held and those in progress, 100 of each at most. */
-  badges?: PlayerBadge[];
-  streaks?: PlayerStreak[];
-  /** Keys. */
-  segments?: string[];
-  boosts?: BoostView[];
-  /** Those of the project that are shown to the player, 100 at most. */
-  quests?: PlayerQuest[];
-  /** Those of the project that run, or that the player has joined. */
-  adventures?: PlayerAdventure[];
-  identities?: Identity[];
-  /** The first 100. */
-  metrics?: PlayerMetric[];
-};
-
 /** What is loaded of a player for each; quests and adventures need all that evaluation may touch. */
 const PARTS: Readonly<Partial<Record<Include, readonly Loadable[]>>> = {
   streaks: [streaks],
@@ -329,7 +310,7 @@ export const showIncluded = async (
   work: Work,
   player: Player,
   { names, plan: of }: { names: readonly Include[]; plan: ProjectPlan },
-): Promise<Included> => {
+) => {
   if (names.length === 0) return {};
   const plan = atClock(of, work.now.getTime() - work.serverNow.getTime());
   const wants = new Set(names);
@@ -346,7 +327,7 @@ export const showIncluded = async (
   await loadFirst(work, [state], [plan], { ...NO_LIMITS, parts: [...parts], isRare: isRare(wants) });
   const nowMs = work.now.getTime();
   const turn = (): PlanTurn => turnOf(state, plan, { nowMs, shared: places.read() });
-  const readers: { [Name in Include]: () => Included[Name] | Promise<Included[Name]> } = {
+  const readers = {
     badges: badges.read,
     streaks: () => shownStreaks({ player: state, project: plan }, nowMs),
     segments: () => [...state.segments.keys()].toSorted(),
@@ -355,8 +336,8 @@ export const showIncluded = async (
     adventures: () => shownAdventures(turn()),
     identities: identities.read,
     metrics: () => includedMetrics(state, plan, nowMs),
-  };
-  const included: Included = {};
+  } satisfies Record<Include, () => unknown>;
+  const included: { [Name in Include]?: Awaited<ReturnType<(typeof readers)[Name]>> } = {};
   for (const name of names) Object.assign(included, { [name]: await readers[name]() });
   return included;
 };
