@@ -3,7 +3,6 @@ import {
   admitReport,
   listReports,
   Report,
-  REPORT_ACTIONS,
   REPORT_NOTE_MAX,
   REPORT_ORDERS,
   REPORT_STATUSES,
@@ -37,10 +36,11 @@ import {
   answerAppeal,
   APPEAL_MAX,
   appealSanction,
+  Duration,
   patchReport,
+  Reason,
+  ReportPatch,
   revokeSanction,
-  SANCTION_REASON_MAX,
-  SANCTION_SECONDS_MAX,
 } from "../../domain/social/chat/moderation/sanction-changes.ts";
 import { group } from "../route.ts";
 import { prepareFilter, Trial, tryFilter } from "../../domain/social/chat/moderation/filters.ts";
@@ -60,11 +60,6 @@ const PlayerName = z
   .min(1)
   .max(NAMED_MAX)
   .meta({ description: "UUID, or ext: and the externalUserId", example: "ext:ada" });
-
-const ASSIGNEE_MAX = 255;
-/** Of a sanction. */
-const Duration = z.int().min(1).max(SANCTION_SECONDS_MAX).optional();
-const Reason = z.string().min(1).max(SANCTION_REASON_MAX);
 
 const common = group({ tag: "Chat moderation", project: "caller" });
 const moderate = common.with({ access: { scope: "chat:moderate", roles: ADMINS } });
@@ -204,19 +199,7 @@ export const chatModerationRoutes = [
     description:
       "OPEN, then IN_REVIEW, then RESOLVED with an action or DISMISSED; else 409. REMOVE empties the " +
       "message, WARN puts one into the sender's inbox, MUTE and BAN make a sanction.",
-    body: z
-      .strictObject({
-        status: z.enum(["IN_REVIEW", "RESOLVED", "DISMISSED"]).optional(),
-        action: z.enum(REPORT_ACTIONS).optional().meta({ description: "With RESOLVED" }),
-        assignee: z.string().min(1).max(ASSIGNEE_MAX).optional().meta({ description: "Default: the caller" }),
-        durationSeconds: Duration.meta({ description: "Of MUTE and BAN; default: for good" }),
-        reason: Reason.optional().meta({ description: "Shown to the sender for WARN, MUTE and BAN" }),
-        channelOnly: z
-          .boolean()
-          .optional()
-          .meta({ description: "MUTE and BAN: in the message's channel; default: in all" }),
-      })
-      .meta({ example: { status: "IN_REVIEW" } }),
+    body: ReportPatch,
     response: Report,
     run: (work, { projectId, params, body }) => patchReport(work, projectId, params.reportId, body),
   }),
