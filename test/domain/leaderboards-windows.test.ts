@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import {
-  nextWindow,
   type PeriodKind,
   type Timed,
   type Window,
@@ -78,7 +77,7 @@ describe("leaderboards windows", () => {
         assert(startsAtMs! <= ms && ms < endsAtMs!, "a window holds its moment");
         assert.deepEqual(windowAt(of, startsAtMs!), window);
         assert.deepEqual(windowAt(of, endsAtMs! - 1), window);
-        const next = nextWindow(of, window)!;
+        const next = windowAt(of, endsAtMs!)!;
         assert.equal(next.startsAtMs, endsAtMs);
         assert.equal(windowAt(of, startsAtMs! - 1)!.endsAtMs, startsAtMs);
         assert.notEqual(next.key, key);
@@ -122,7 +121,7 @@ describe("leaderboards windows", () => {
     const apia = timed("DAILY", "Pacific/Apia");
     const before = at(apia, "2011-12-30T09:00Z");
     assert.equal(before.key, "2011-12-29");
-    assert.equal(nextWindow(apia, before)!.key, "2011-12-31");
+    assert.equal(windowAt(apia, before.endsAtMs!)!.key, "2011-12-31");
     assert.equal(windowOf(apia, "2011-12-30"), undefined);
   });
 
@@ -165,7 +164,7 @@ describe("leaderboards windows", () => {
       "2026-12-31T15:00:00.000Z",
       "2027-12-31T15:00:00.000Z",
     ]);
-    assert.equal(nextWindow(years, at(years, "2026-06-01T00:00Z"))!.key, "2027");
+    assert.equal(windowAt(years, at(years, "2026-06-01T00:00Z").endsAtMs!)!.key, "2027");
     for (const name of ["2026-Q0", "2026-Q5", "2026", "2026-1", ""])
       assert.equal(windowOf(quarters, name), undefined, name);
     for (const name of ["26", "2026-01", "2026-Q1"]) assert.equal(windowOf(years, name), undefined, name);
@@ -184,7 +183,7 @@ describe("leaderboards windows", () => {
     const cup = timed("FIXED", "UTC", { startsAt: "2026-06-11T00:00:00Z", endsAt: "2026-07-20T00:00:00Z" });
     const inside = at(cup, "2026-06-11T00:00:00Z");
     assert.equal(inside.key, "fixed");
-    assert.equal(nextWindow(cup, inside), undefined);
+    assert.equal(windowAt(cup, inside.endsAtMs!), undefined);
     assert.equal(windowAt(cup, Date.parse("2026-06-10T23:59:59.999Z")), undefined);
     assert.deepEqual(windowOf(cup, "fixed"), inside);
   });

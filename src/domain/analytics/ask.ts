@@ -1,3 +1,4 @@
+import { z } from "zod";
 import { sql } from "kysely";
 import { SNAPSHOT } from "../kernel/cursor.ts";
 import { DomainError, notFound } from "../kernel/errors.ts";
@@ -7,19 +8,19 @@ import { asOneMessage } from "../kernel/statements.ts";
 import { etagOf, ReadyJson, type SizedCache } from "../kernel/caches.ts";
 import type { Work } from "../kernel/work.ts";
 import {
-  type Frame,
-  type ProjectDays,
-  type Range,
-  type RangeQuery,
-  type RangeView,
-  type WeekStart,
   DAY_MS,
   dayFrame,
   dayStart,
+  type Frame,
+  type ProjectDays,
+  type Range,
   rangeOf,
+  type RangeQuery,
+  RangeView,
   readAsOf,
   showRange,
   today,
+  type WeekStart,
 } from "./range.ts";
 import { eventsOf } from "./events.ts";
 import { daysUntil, ZONES_MAX } from "./rollups/closed-days.ts";
@@ -41,13 +42,16 @@ export type FrameQuery = {
 };
 
 /** What every answer says beside its own fields. */
-export type Envelope = {
-  range: RangeView;
-  timezone: string;
-  asOf: string;
-  generatedAt: string;
-  cache: { hit: boolean; ageSeconds: number };
-};
+export const Envelope = z.object({
+  range: RangeView,
+  timezone: z.string(),
+  asOf: z.iso.datetime(),
+  generatedAt: z.iso.datetime(),
+  cache: z
+    .object({ hit: z.boolean(), ageSeconds: z.int() })
+    .meta({ description: "Answers come from memory for up to a minute, where nothing has happened since" }),
+});
+export type Envelope = z.output<typeof Envelope>;
 
 /** An answer, as it was made; `fingerprint`: of the data it was made from. */
 export type KeptAnswer = {

@@ -1,3 +1,4 @@
+import { z } from "zod";
 import { type RawBuilder, sql } from "kysely";
 import { invalid } from "../kernel/errors.ts";
 import { type ProjectSettings, settingsFrom } from "../evaluation/project-settings.ts";
@@ -255,7 +256,17 @@ export const showRange = ({ asOfMs }: Frame, range: Range) => ({
 });
 
 /** A range as answers show it. */
-export type RangeView = ReturnType<typeof showRange>;
+export const RangeView = z
+  .object({
+    from: z.iso.date(),
+    to: z.iso.date(),
+    start: z.iso.datetime(),
+    end: z.iso.datetime(),
+    days: z.int(),
+    complete: z.boolean().meta({ description: "Whether it was over at asOf" }),
+  })
+  .meta({ id: "AnalyticsRange" });
+export type RangeView = z.output<typeof RangeView>;
 
 /** Returns the part of a range that was over, or had passed, at `asOf`: no event is later. */
 export const untilAsOf = ({ asOfMs }: Frame, range: Range): Range => ({

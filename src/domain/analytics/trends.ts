@@ -1,3 +1,4 @@
+import { z } from "zod";
 import type { Asked } from "./ask.ts";
 import {
   type Change,
@@ -199,23 +200,25 @@ export type TrendQuery = ComparisonQuery & {
   filters: readonly PropertyFilter[];
 };
 
-type TrendPoint = {
-  date: string;
-  start: string;
-  value: number | null;
-  /** Whether it was over at asOf. */
-  complete: boolean;
-  /** Of a week or month that sticks out of the range. */
-  partial?: true;
-};
+export const TrendPoint = z
+  .object({
+    date: z.string().meta({ description: "Local; of an hour as 2026-01-31T05:00", example: "2026-01-31" }),
+    start: z.iso.datetime(),
+    value: z.number().nullable(),
+    complete: z.boolean().meta({ description: "Whether it was over at asOf" }),
+    partial: z.literal(true).optional().meta({ description: "A week or month that sticks out of the range" }),
+  })
+  .meta({ id: "AnalyticsPoint" });
+export type TrendPoint = z.output<typeof TrendPoint>;
 
-export type TrendSeries = {
-  metric: string;
-  breakdown: string | null;
-  total: number | null;
-  points: TrendPoint[];
-  previous?: { total: number | null; points: TrendPoint[] };
-};
+export const TrendSeries = z.object({
+  metric: z.string(),
+  breakdown: z.string().nullable().meta({ description: "(none): without a value; (other): all the rest" }),
+  total: z.number().nullable().meta({ description: "Of the range: players count once" }),
+  points: z.array(TrendPoint),
+  previous: z.object({ total: z.number().nullable(), points: z.array(TrendPoint) }).optional(),
+});
+export type TrendSeries = z.output<typeof TrendSeries>;
 
 /** The buckets of a range, clipped to it, and what each point of a series says beside its value. */
 type Labelled = { buckets: Buckets; labels: Omit<TrendPoint, "value">[] };

@@ -1,3 +1,5 @@
+import { z } from "zod";
+
 /**
  * Steps that the rules triggered by one tracked event may take together, derived events included: one for each
  * rule and each of its conditions, and ACTION_STEPS for each action. The same event takes the same steps on
@@ -23,11 +25,12 @@ export const CHANGE_STEPS_MAX = 2_000_000;
 export const CHANGE_WRITTEN_MAX_BYTES = 20 * WRITTEN_MAX_BYTES;
 
 /** A definition of a project, as what is told of evaluation names it. */
-export type Spender = {
-  kind: "rule" | "badge" | "streak" | "segment" | "leaderboard" | "quest" | "adventure";
-  id: string;
-  key: string;
-};
+export const Spender = z.object({
+  kind: z.enum(["rule", "badge", "streak", "segment", "leaderboard", "quest", "adventure"]),
+  id: z.string(),
+  key: z.string(),
+});
+export type Spender = z.output<typeof Spender>;
 
 /** What is spent of a maximum, and who has spent most at once. */
 class Spending {

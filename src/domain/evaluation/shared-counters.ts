@@ -17,34 +17,17 @@ export type Unloaded = "REFUSED" | "FROM_ZERO" | "ASKED";
 
 type Loaded = { key: SharedKey; state: SharedState };
 
-/** Shared counters as evaluation reads and changes them. */
-export type SharedCounters = {
-  used(key: SharedKey): number;
-  add(key: SharedKey, amount: number): void;
-  /** Firing times in ms, ascending, of a rolling limit. */
-  times(key: SharedKey): readonly number[];
-  setTimes(key: SharedKey, times: readonly number[]): void;
-  /** Returns whether the counter may be used. */
-  has(key: SharedKey): boolean;
-  /** Returns the counters that were asked for and are not loaded. */
-  asked(): SharedKey[];
-  /** Adds counters that have been loaded, and forgets what was asked for: whoever asked has been undone. */
-  load(more: readonly Loaded[]): void;
-  /** Saves the current state and returns a function that restores it. */
-  save(): () => void;
-  /** Returns the counters that changed, with their new values. */
-  changes(): { p: string; s: string; w: number; u: number; t: readonly number[] | null }[];
-};
-
 export const counterIdOf = ({ projectId, scope, windowNo }: SharedKey): string =>
   `${projectId}\0${windowNo}\0${scope}`;
 
-export const createSharedCounters = (unloaded: Unloaded, first: readonly Loaded[] = []): SharedCounters => {
+/** Opens shared counters, as evaluation reads and changes them. */
+export const createSharedCounters = (unloaded: Unloaded, first: readonly Loaded[] = []) => {
   const loaded = new Map<string, Loaded>();
   const states = new Map<string, Loaded>();
   const asked = new Map<string, SharedKey>();
   /** Log of changes with the previous states, so that a rollback costs only what it undoes. */
   const changed: { id: string; before: Loaded | undefined }[] = [];
+  /** Adds counters that have been loaded, and forgets what was asked for: whoever asked has been undone. */
   const load = (more: readonly Loaded[]): void => {
     for (const one of more) {
       const id = counterIdOf(one.key);
@@ -68,17 +51,21 @@ export const createSharedCounters = (unloaded: Unloaded, first: readonly Loaded[
     states.set(id, { key, state });
   };
   return {
-    used: (key) => find(key).state.used,
-    add: (key, amount) => {
+    used: (key: SharedKey): number => find(key).state.used,
+    add: (key: SharedKey, amount: number): void => {
       const { state } = find(key);
       set(key, { ...state, used: Math.max(0, state.used + amount) });
     },
-    times: (key) => find(key).state.times ?? [],
-    setTimes: (key, times) => set(key, { ...find(key).state, times }),
-    has: (key) => unloaded !== "REFUSED" || states.has(counterIdOf(key)),
-    asked: () => [...asked.values()],
+    /** Firing times in ms, ascending, of a rolling limit. */
+    times: (key: SharedKey): readonly number[] => find(key).state.times ?? [],
+    setTimes: (key: SharedKey, times: readonly number[]): void => set(key, { ...find(key).state, times }),
+    /** Returns whether the counter may be used. */
+    has: (key: SharedKey): boolean => unloaded !== "REFUSED" || states.has(counterIdOf(key)),
+    /** Returns the counters that were asked for and are not loaded. */
+    asked: (): SharedKey[] => [...asked.values()],
     load,
-    save: () => {
+    /** Saves the current state and returns a function that restores it. */
+    save: (): (() => void) => {
       const { length } = changed;
       return () => {
         for (const { id, before } of changed.splice(length).toReversed()) {
@@ -87,6 +74,7 @@ export const createSharedCounters = (unloaded: Unloaded, first: readonly Loaded[
         }
       };
     },
+    /** Returns the counters that changed, with their new values. */
     changes: () =>
       [...states]
         .filter(([id, { state }]) => loaded.get(id)?.state !== state)
@@ -99,3 +87,5 @@ export const createSharedCounters = (unloaded: Unloaded, first: readonly Loaded[
         })),
   };
 };
+
+export type SharedCounters = ReturnType<typeof createSharedCounters>;

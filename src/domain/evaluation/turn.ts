@@ -1,3 +1,4 @@
+import { z } from "zod";
 import type { AdventureRow, PlayerAdventureState } from "./adventures/row.ts";
 import { PROJECT_SCOPE } from "./caps/cap.ts";
 import type { Effects } from "./effects.ts";
@@ -104,26 +105,24 @@ export type TraceSink = {
   warn(message: string): void;
 };
 
-export const QUEST_REASONS = [
-  "COUNTED",
-  "PAUSED",
-  "NOT_STARTED",
-  "NOT_AVAILABLE",
-  "LOCKED",
-  "NOT_MATCHING",
-  "BEFORE_START",
-  "STEP_NOT_ACTIVE",
-  "PLAYER_INACTIVE",
-] as const;
-
-/** Whether a quest has counted an event, and if not, why. */
-export type QuestVerdict = {
-  questKey: string;
-  counted: boolean;
-  reason: (typeof QUEST_REASONS)[number];
-  /** The reason in words. */
-  detail?: string;
-};
+/** Whether a quest has counted an event, and if not, why; `detail`: in words. */
+export const QuestVerdict = z.object({
+  questKey: z.string(),
+  counted: z.boolean(),
+  reason: z.enum([
+    "COUNTED",
+    "PAUSED",
+    "NOT_STARTED",
+    "NOT_AVAILABLE",
+    "LOCKED",
+    "NOT_MATCHING",
+    "BEFORE_START",
+    "STEP_NOT_ACTIVE",
+    "PLAYER_INACTIVE",
+  ]),
+  detail: z.string().optional(),
+});
+export type QuestVerdict = z.output<typeof QuestVerdict>;
 
 /**
  * The evaluation of one event for one player. Actions change `player` only through the domain's functions.

@@ -1,3 +1,4 @@
+import { z } from "zod";
 import { sql } from "kysely";
 import { levelOf } from "../evaluation/xp/levels.ts";
 import { longestRunsIn } from "../economy/streaks/longest-runs.ts";
@@ -11,22 +12,24 @@ import { projectPlans, readPlan } from "../progression/plan.ts";
 export const RECAP_DAYS_MAX = 366;
 const DAY_MS = 86_400_000;
 
-type Recap = {
-  playerId: string;
-  from: string;
-  to: string;
-  /** The zone that defines days: the player's, otherwise the project's. */
-  timezone: string;
-  xpGained: number;
-  levelsGained: number;
-  currencies: { currencyKey: string; earned: number; spent: number }[];
-  badges: { badgeKey: string; tier: number; earnedAt: string }[];
-  /** Days on which XP was gained, and the one with the most. */
-  activeDays: number;
-  bestDay: { date: string; xp: number } | null;
-  /** The longest run of each streak that was extended in the span. */
-  streaks: { streakKey: string; longest: number }[];
-};
+export const Recap = z
+  .object({
+    playerId: z.uuid(),
+    from: z.iso.datetime(),
+    to: z.iso.datetime(),
+    timezone: z
+      .string()
+      .meta({ description: "The time zone that defines days: the player's, otherwise the project's" }),
+    xpGained: z.int(),
+    levelsGained: z.int(),
+    currencies: z.array(z.object({ currencyKey: z.string(), earned: z.int(), spent: z.int() })),
+    badges: z.array(z.object({ badgeKey: z.string(), tier: z.int(), earnedAt: z.iso.datetime() })),
+    activeDays: z.int().meta({ description: "Days on which XP was gained" }),
+    bestDay: z.object({ date: z.iso.date(), xp: z.int() }).nullable(),
+    streaks: z.array(z.object({ streakKey: z.string(), longest: z.int() })),
+  })
+  .meta({ id: "Recap" });
+export type Recap = z.output<typeof Recap>;
 
 /** Returns the moment itself, or when the day of a date begins. */
 const beginning = (given: Date | string, calendar: Calendar): Date =>
@@ -158,18 +161,20 @@ const readStream = async ({ db }: Work, span: Span): Promise<Pick<Recap, "levels
 };
 
 /** A player's state at a moment, as it was recorded then. */
-type PointInTimeState = {
-  playerId: string;
-  at: string;
-  xp: number;
-  level: number;
-  currencies: Record<string, number>;
-  badges: { badgeKey: string; tier: number }[];
-  streaks: { streakKey: string; current: number }[];
-  quests: { questKey: string; cycleKey: string; state: string }[];
-  /** Which parts of this are uncertain, and why. */
-  caveats: string[];
-};
+export const PointInTimeState = z
+  .object({
+    playerId: z.uuid(),
+    at: z.iso.datetime(),
+    xp: z.int(),
+    level: z.int(),
+    currencies: z.record(z.string(), z.int()),
+    badges: z.array(z.object({ badgeKey: z.string(), tier: z.int() })),
+    streaks: z.array(z.object({ streakKey: z.string(), current: z.int() })),
+    quests: z.array(z.object({ questKey: z.string(), cycleKey: z.string(), state: z.string() })),
+    caveats: z.array(z.string()).meta({ description: "Which parts of this are uncertain, and why" }),
+  })
+  .meta({ id: "PointInTimeState" });
+export type PointInTimeState = z.output<typeof PointInTimeState>;
 
 const ALWAYS = [
   "level is that of today's level curve; a curve that was changed since may have said otherwise",

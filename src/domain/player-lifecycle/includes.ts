@@ -1,20 +1,18 @@
+import { z } from "zod";
 import { sql } from "kysely";
 import { auditDefinition } from "../accounts/audit/audit.ts";
 import { shownAdventures } from "../economy/adventures/change-adventures.ts";
-import { badgesAlong, type PlayerBadge } from "../economy/badges/player-badges.ts";
+import { badgesAlong } from "../economy/badges/player-badges.ts";
 import { BOOST_PARTS, shownBoosts } from "../economy/boosts/kind.ts";
 import { includedQuests, placesOf, turnOf } from "../economy/quests/player-quests.ts";
-import { type PlayerStreak, shownStreaks } from "../economy/streaks/player-streaks.ts";
-import type { PlayerAdventure } from "../evaluation/adventures/show.ts";
+import { shownStreaks } from "../economy/streaks/player-streaks.ts";
 import { breakdownOf, findList as findCurrent, fromRankScore } from "../evaluation/boards/lists.ts";
 import type { PeriodRef, Standing } from "../evaluation/boards/ranks.ts";
-import { type CompiledMetric, compileMetric, type Metric } from "../evaluation/metrics/compile.ts";
+import { type CompiledMetric, compileMetric, Metric } from "../evaluation/metrics/compile.ts";
 import { readMetricAt } from "../evaluation/metrics/count.ts";
 import { HOLDING_NAMES, type HoldingName, type PlayerState } from "../evaluation/player-state.ts";
 import type { PlanTurn, ProjectPlan } from "../evaluation/project-plan.ts";
-import type { PlayerQuest } from "../evaluation/quests/show.ts";
 import type { Cause } from "../kernel/events/events.ts";
-import type { BoostView } from "../kernel/events/shapes.ts";
 import { offsetOf, type PageQuery } from "../kernel/paging.ts";
 import type { Work } from "../kernel/work.ts";
 import { type BoardList, findList, isOver, readPlace } from "../leaderboards/board-list.ts";
@@ -28,7 +26,7 @@ import { loadFirst, loadStates, partsFor } from "../progression/load-states.ts";
 import { sharedCountersAlong } from "../progression/lock-shared-counters.ts";
 import { docPart, type Loadable, segments, streaks } from "../progression/parts/part.ts";
 import { atClock, projectPlans, readPlan } from "../progression/plan.ts";
-import { identitiesAlong, type Identity, lockKnown, refreshPlayer } from "../progression/players/players.ts";
+import { identitiesAlong, lockKnown, refreshPlayer } from "../progression/players/players.ts";
 import { stateOfPlayer } from "../progression/load.ts";
 import { HIDDEN_STATUSES } from "../progression/save.ts";
 import { leaveLobbies } from "../social/lobbies/leave-all.ts";
@@ -41,7 +39,20 @@ const INCLUDED_METRICS_MAX = 100;
 type Reader = { kind: "rule" | "badge" | "segment" | "quest"; key: string };
 
 /** A counter of a player; `value` is null where it has none: of min, max, avg and latest without events. */
-type PlayerMetric = { id: string; metric: Metric; value: number | null; readBy: Reader[] };
+export const PlayerMetric = z
+  .object({
+    id: z.string().meta({ description: "Changes with what is counted" }),
+    metric: Metric,
+    value: z
+      .number()
+      .nullable()
+      .meta({ description: "Now; null of min, max, avg and latest where there is none" }),
+    readBy: z
+      .array(z.object({ kind: z.enum(["rule", "badge", "segment", "quest"]), key: z.string() }))
+      .meta({ description: "Definitions that read it, 10 at most" }),
+  })
+  .meta({ id: "PlayerMetric" });
+export type PlayerMetric = z.output<typeof PlayerMetric>;
 
 type Read = { metric: CompiledMetric; readBy: Reader[] };
 
@@ -106,16 +117,18 @@ const includedMetrics = (state: PlayerState, plan: ProjectPlan, atMs: number): P
   shownMetrics(state, plan, { atMs, query: { page: 1, limit: INCLUDED_METRICS_MAX } }).metrics;
 
 /** A player's place on one board; `rank`, `score` and `percentile` are null without an entry. */
-type PlayerRank = {
-  leaderboardKey: string;
-  periodKey: string;
-  rank: number | null;
-  score: number | null;
-  participants: number;
-  /** The share of participants who are not ahead, in percent: 100 for the first. */
-  percentile: number | null;
-  leagueTier: string | null;
-};
+export const PlayerRank = z
+  .object({
+    leaderboardKey: z.string(),
+    periodKey: z.string(),
+    rank: z.int().nullable(),
+    score: z.number().nullable(),
+    participants: z.int(),
+    percentile: z.number().nullable().meta({ description: "Share of participants who are not ahead" }),
+    leagueTier: z.string().nullable(),
+  })
+  .meta({ id: "PlayerRank" });
+export type PlayerRank = z.output<typeof PlayerRank>;
 
 /** The list in which a player is ranked. `over`: it is final, and no longer in the rank index. */
 type OwnList = { leaderboard: Leaderboard; key: string; ref: PeriodRef; over?: BoardList };
@@ -267,22 +280,6 @@ export const INCLUDES: readonly Include[] = [
   "metrics",
 ];
 
-type Included = {
-  /** Those held and those in progress, 100 of each at most. */
-  badges?: PlayerBadge[];
-  streaks?: PlayerStreak[];
-  /** Keys. */
-  segments?: string[];
-  boosts?: BoostView[];
-  /** Those of the project that are shown to the player, 100 at most. */
-  quests?: PlayerQuest[];
-  /** Those of the project that run, or that the player has joined. */
-  adventures?: PlayerAdventure[];
-  identities?: Identity[];
-  /** The first 100. */
-  metrics?: PlayerMetric[];
-};
-
 /** What is loaded of a player for each; quests and adventures need all that evaluation may touch. */
 const PARTS: Readonly<Partial<Record<Include, readonly Loadable[]>>> = {
   streaks: [streaks],
@@ -313,7 +310,7 @@ export const showIncluded = async (
   work: Work,
   player: Player,
   { names, plan: of }: { names: readonly Include[]; plan: ProjectPlan },
-): Promise<Included> => {
+) => {
   if (names.length === 0) return {};
   const plan = atClock(of, work.now.getTime() - work.serverNow.getTime());
   const wants = new Set(names);
@@ -330,7 +327,7 @@ export const showIncluded = async (
   await loadFirst(work, [state], [plan], { ...NO_LIMITS, parts: [...parts], isRare: isRare(wants) });
   const nowMs = work.now.getTime();
   const turn = (): PlanTurn => turnOf(state, plan, { nowMs, shared: places.read() });
-  const readers: { [Name in Include]: () => Included[Name] | Promise<Included[Name]> } = {
+  const readers = {
     badges: badges.read,
     streaks: () => shownStreaks({ player: state, project: plan }, nowMs),
     segments: () => [...state.segments.keys()].toSorted(),
@@ -339,8 +336,8 @@ export const showIncluded = async (
     adventures: () => shownAdventures(turn()),
     identities: identities.read,
     metrics: () => includedMetrics(state, plan, nowMs),
-  };
-  const included: Included = {};
+  } satisfies Record<Include, () => unknown>;
+  const included: { [Name in Include]?: Awaited<ReturnType<(typeof readers)[Name]>> } = {};
   for (const name of names) Object.assign(included, { [name]: await readers[name]() });
   return included;
 };

@@ -7,7 +7,7 @@ import { SCHEDULE_TYPE } from "../evaluation/language/patterns.ts";
 import type { PlayerState } from "../evaluation/player-state.ts";
 import type { PlanTurn, ProjectPlan } from "../evaluation/project-plan.ts";
 import type { LoopHit } from "../evaluation/rule-event.ts";
-import type { BatchStats, StatsRecorder } from "../evaluation/running/stats.ts";
+import type { StatsRecorder } from "../evaluation/running/stats.ts";
 import type { SharedCounters } from "../evaluation/shared-counters.ts";
 import { keepTrace, traceOf } from "../evaluation/trace/trace.ts";
 import { type StepsHit, stepsHitOf, type TraceSink, type Turn } from "../evaluation/turn.ts";
@@ -413,7 +413,7 @@ type BatchState = {
   effects: Effects;
   shared: SharedCounters;
   nowMs: number;
-  counts: BatchStats | undefined;
+  counts: ReturnType<StatsRecorder["openBatch"]> | undefined;
   budget: ClaimBudget;
   loops: LoopHit[];
   onSteps: BatchObserver["onSteps"];

@@ -1,4 +1,5 @@
 import { sql } from "kysely";
+import { z } from "zod";
 import { createSizedCache } from "../kernel/caches.ts";
 import { OUTBOX_PARTITIONS, PARTITIONS, timeOfId } from "../kernel/ids.ts";
 import type { Work } from "../kernel/work.ts";
@@ -34,13 +35,30 @@ const rateOf = (projectId: string, look: Look): number | null => {
   return rateSince(looks, look);
 };
 
-/** What a project has waiting. Ages are in seconds, null where nothing waits. */
-type BacklogView = {
-  /** `later`: waiting for another try or for their time. `perSecond`: processed lately; null if not known. */
-  events: { waiting: number; later: number; oldestSeconds: number | null; perSecond: number | null };
-  /** Commits that have not reached ranks, rooms and webhooks. */
-  commits: { waiting: number; oldestSeconds: number | null };
-};
+const Age = z.int().nullable().meta({ description: "Age of the oldest, in seconds; null without any" });
+
+/** What a project has waiting. */
+export const Backlog = z
+  .object({
+    events: z.object({
+      waiting: z.int().meta({ description: "Events to be processed now" }),
+      later: z.int().meta({ description: "Events that wait for another try, or for their time" }),
+      oldestSeconds: Age,
+      perSecond: z
+        .int()
+        .nullable()
+        .meta({
+          description:
+            "Events processed in a second, over the last minute; null until one process was asked twice " +
+            "within it, 5 seconds apart or more",
+        }),
+    }),
+    commits: z
+      .object({ waiting: z.int(), oldestSeconds: Age })
+      .meta({ description: "Commits whose changes have not reached ranks, rooms and webhooks yet" }),
+  })
+  .meta({ id: "Backlog" });
+type Backlog = z.output<typeof Backlog>;
 
 type Row = {
   waiting: number;
@@ -55,7 +73,7 @@ type Row = {
  * Reads what a project has waiting, and how old the oldest of it is. The rate is that of the types' totals,
  * which workers record every 5 s.
  */
-export const readBacklog = async ({ db, serverNow }: Work, projectId: string): Promise<BacklogView> => {
+export const readBacklog = async ({ db, serverNow }: Work, projectId: string): Promise<Backlog> => {
   // One index look-up per partition.
   const { rows } = await sql<Row>`
     select (select count(*) from event_q where project_id = ${projectId}::uuid) as waiting,

@@ -1,15 +1,17 @@
 import { sql } from "kysely";
+import { z } from "zod";
 import { forgetProjects } from "../accounts/projects/project.ts";
 import { createSizedCache } from "../kernel/caches.ts";
 import { conflict, DomainError, invalid, notFound } from "../kernel/errors.ts";
 import { isReservedType } from "../kernel/events/event-types.ts";
 import type { Json } from "../kernel/events/events.ts";
+import { Data } from "../kernel/events/shapes.ts";
 import { isoOf } from "../kernel/iso-time.ts";
 import { fitsBytes } from "../kernel/hostile-json.ts";
 import { offsetOf, orderBy, type Ordered, type PageQuery, type SortOf } from "../kernel/paging.ts";
 import { containing } from "../kernel/db.ts";
 import { countRows, lockRoom, type Total, type Transact, type Work } from "../kernel/work.ts";
-import { EVENT_TYPES_MAX, type PropertyShapes } from "./event-type-recorder.ts";
+import { EVENT_TYPES_MAX, type PropertyShapes, SAMPLE_PLAYERS_MIN } from "./event-type-recorder.ts";
 import { auditEvent } from "./events.ts";
 import { type CheckTime, compileSchema, SCHEMA_MAX_BYTES, type Validate } from "./json-schema.ts";
 
@@ -106,27 +108,38 @@ const readSchemas = (transact: Transact, projectId: string): Promise<StoredSchem
 export const SCHEMAS_MAX = 200;
 
 /** An event type in the API. */
-type EventTypeView = {
-  name: string;
-  total: number;
-  firstSeenAt: string | null;
-  lastSeenAt: string | null;
-  properties: { path: string; types: string[]; samples: unknown[] }[];
-  schema: Json | null;
-  enforcement: Enforcement;
-};
+export const EventType = z
+  .object({
+    name: z.string().meta({ example: "order.paid" }),
+    total: z.int().meta({ description: "Events of the type that were taken up, some seconds late" }),
+    firstSeenAt: z.iso.datetime().nullable(),
+    lastSeenAt: z.iso.datetime().nullable(),
+    properties: z.array(
+      z.object({
+        path: z.string(),
+        types: z.array(z.string()),
+        samples: z.array(z.unknown()).meta({
+          description: `Short values that at least ${SAMPLE_PLAYERS_MIN} players have sent`,
+        }),
+      }),
+    ),
+    schema: Data.nullable(),
+    enforcement: z.enum(ENFORCEMENTS),
+  })
+  .meta({ id: "EventType" });
+type EventType = z.output<typeof EventType>;
 
 /** The columns of an event type, under the names of the API. */
 const SHOWN = sql`name, total, first_seen_at as "firstSeenAt", last_seen_at as "lastSeenAt", properties, schema,
   enforcement`;
 
-type Row = Omit<EventTypeView, "firstSeenAt" | "lastSeenAt" | "properties"> & {
+type Row = Omit<EventType, "firstSeenAt" | "lastSeenAt" | "properties"> & {
   firstSeenAt: Date | null;
   lastSeenAt: Date | null;
   properties: PropertyShapes;
 };
 
-const show = (row: Row): EventTypeView => ({
+const show = (row: Row): EventType => ({
   ...row,
   firstSeenAt: isoOf(row.firstSeenAt),
   lastSeenAt: isoOf(row.lastSeenAt),
@@ -165,7 +178,7 @@ export const listEventTypes = async (
   work: Work,
   projectId: string,
   query: ListEventTypes,
-): Promise<Total & { types: EventTypeView[] }> => {
+): Promise<Total & { types: EventType[] }> => {
   const like = query.search === undefined ? null : containing(query.search);
   const rows = sql`event_types where project_id = ${projectId}
     and (${like}::text is null or name ilike ${like})
@@ -177,7 +190,7 @@ export const listEventTypes = async (
 };
 
 /** @throws DomainError NOT_FOUND for a type that was neither seen nor given a schema */
-export const getEventType = async ({ db }: Work, projectId: string, name: string): Promise<EventTypeView> => {
+export const getEventType = async ({ db }: Work, projectId: string, name: string): Promise<EventType> => {
   const found = await sql<Row>`
     select ${SHOWN} from event_types where project_id = ${projectId} and name = ${name}`.execute(db);
   const [row] = found.rows;
@@ -213,7 +226,7 @@ export const putEventSchema = async (
   work: Work,
   projectId: string,
   { name, ...given }: EventTypeSchema & { name: string },
-): Promise<EventTypeView> => {
+): Promise<EventType> => {
   if (isReservedType(name)) throw invalid("name", "is one of the service's own events");
   checkSchema(given);
   await lockRoom(work, projectId, "event schemas");

@@ -41,15 +41,7 @@ const VALUE_BYTES = 200;
 const LEARNER_BYTES = 500;
 
 /** Learns the shape of an event type's properties. */
-type ShapeLearner = {
-  learn(properties: Json, externalUserId: string): void;
-  /** Returns the known shapes; undefined when nothing was learnt since the last call. */
-  take(): PropertyShapes | undefined;
-  /** Estimated memory, in bytes. */
-  readonly bytes: number;
-};
-
-export const createShapeLearner = (): ShapeLearner => {
+export const createShapeLearner = () => {
   const paths = new Map<string, Path>();
   let isNew = false;
   let bytes = LEARNER_BYTES;
@@ -89,11 +81,14 @@ export const createShapeLearner = (): ShapeLearner => {
   };
 
   return {
-    get bytes() {
+    /** Estimated memory, in bytes. */
+    get bytes(): number {
       return bytes;
     },
-    learn: (properties, externalUserId) => visit(properties, "", { player: fnv1a(externalUserId), depth: 1 }),
-    take: () => {
+    learn: (properties: Json, externalUserId: string): void =>
+      visit(properties, "", { player: fnv1a(externalUserId), depth: 1 }),
+    /** Returns the known shapes; undefined when nothing was learnt since the last call. */
+    take: (): PropertyShapes | undefined => {
       if (!isNew) return undefined;
       isNew = false;
       return Object.fromEntries(
@@ -181,27 +176,19 @@ type SeenType = {
 
 type SeenEvent = { projectId: string; externalUserId: string; eventType: string; properties: Json };
 
+const keyOf = ({ projectId, name }: { projectId: string; name: string }): string => `${projectId}\0${name}`;
+
 /**
  * Counts the events that this process evaluates, by type, and learns the shapes of their properties from a
  * sample. Counts are exact except for those not yet flushed by a process that is killed, and for types of a
  * project beyond COUNTED_MAX in one flush.
+ * @param bytesMax maximum memory of learnt shapes
  */
-export type EventTypeRecorder = {
-  /** To be called after the commit that evaluated them. */
-  seen(events: readonly SeenEvent[], nowMs: number): void;
-  /** Returns the observations since the last call, without shapes; the caller must write them. */
-  take(): SeenType[];
-  /** Adds the learnt shapes to an observation that was taken. */
-  describe(type: SeenType): SeenType;
-  /** Returns observations that could not be written, to be counted again. */
-  restore(types: readonly SeenType[]): void;
-};
-
-const keyOf = ({ projectId, name }: { projectId: string; name: string }): string => `${projectId}\0${name}`;
-
-/** @param bytesMax maximum memory of learnt shapes */
-export const createEventTypeRecorder = (bytesMax = LEARNT_BYTES_MAX): EventTypeRecorder => {
-  const learners = createSizedCache<ShapeLearner>({ items: LEARNT_MAX, bytes: bytesMax });
+export const createEventTypeRecorder = (bytesMax = LEARNT_BYTES_MAX) => {
+  const learners = createSizedCache<ReturnType<typeof createShapeLearner>>({
+    items: LEARNT_MAX,
+    bytes: bytesMax,
+  });
   let counts = new Counts();
 
   const learn = (key: string, { projectId, properties, externalUserId }: SeenEvent): void => {
@@ -211,7 +198,8 @@ export const createEventTypeRecorder = (bytesMax = LEARNT_BYTES_MAX): EventTypeR
   };
 
   return {
-    seen: (events, nowMs) => {
+    /** To be called after the commit that evaluated them. */
+    seen: (events: readonly SeenEvent[], nowMs: number): void => {
       for (const event of events) {
         // The service's own events are not among the integrator's event types.
         if (event.eventType.startsWith("system.")) continue;
@@ -224,13 +212,19 @@ export const createEventTypeRecorder = (bytesMax = LEARNT_BYTES_MAX): EventTypeR
         if (count.total <= LOOKED_AT_FIRST || count.total % LOOK_EVERY === 0) learn(key, event);
       }
     },
-    take: () => {
+    /** Returns the observations since the last call, without shapes; the caller must write them. */
+    take: (): SeenType[] => {
       const taken = counts.all();
       counts = new Counts();
       return taken;
     },
-    describe: (type) => ({ ...type, shapes: learners.get(keyOf(type))?.take() ?? type.shapes }),
-    restore: (types) => {
+    /** Adds the learnt shapes to an observation that was taken. */
+    describe: (type: SeenType): SeenType => ({
+      ...type,
+      shapes: learners.get(keyOf(type))?.take() ?? type.shapes,
+    }),
+    /** Returns observations that could not be written, to be counted again. */
+    restore: (types: readonly SeenType[]): void => {
       for (const type of types) counts.add(keyOf(type), type);
     },
   };

@@ -1,9 +1,11 @@
 import { type RawBuilder, sql } from "kysely";
+import { z } from "zod";
 import { audit } from "../accounts/audit/audit.ts";
 import { SCHEDULE_TYPE } from "../evaluation/language/patterns.ts";
 import { type Effect as Published, published } from "../evaluation/trace/trace.ts";
 import { conflict, notFound } from "../kernel/errors.ts";
 import type { Json } from "../kernel/events/events.ts";
+import { Data } from "../kernel/events/shapes.ts";
 import { insertWarehouseChanges } from "../kernel/events/warehouse-changes.ts";
 import { idFloor, isId, partitionOf } from "../kernel/ids.ts";
 import { FUTURE_LIMIT_MS } from "../kernel/limits.ts";
@@ -24,34 +26,62 @@ export const auditEvent = async (
   await audit(work, { action, target, tenantId: caller.tenantId, data });
 };
 
-export type EventStatus = "PENDING" | "PROCESSED" | "FAILED" | "REJECTED" | "REVERTED";
+export const EVENT_STATUSES = ["PENDING", "PROCESSED", "FAILED", "REJECTED", "REVERTED"] as const;
+export type EventStatus = (typeof EVENT_STATUSES)[number];
 /** The origin of an event: an integrator, a scheduled rule, or a rule's target or delay. */
 export const EVENT_SOURCES = ["API", "SCHEDULE", "SYSTEM"] as const;
 type EventSource = (typeof EVENT_SOURCES)[number];
 export type Effect = Published<Json>;
+export const Effect: z.ZodType<Effect> = z.object({ type: z.string(), data: Data, cause: Data }) as never;
 /** Maximum bytes of effects read at once: parsed, they may take twenty times as much memory. */
 export const EFFECTS_BYTES_MAX = 1024 * 1024;
 
 /** A tracked event with its status. */
-export type TrackedEvent = {
-  id: string;
-  projectId: string;
-  externalUserId: string;
-  /** The player that has it now, after a merge the other one; null before there is one. */
-  playerId: string | null;
-  displayName: string | null;
-  eventType: string;
-  properties: Json;
-  timestamp: string;
-  receivedAt: string;
-  idempotencyKey: string | null;
-  source: EventSource;
-  status: EventStatus;
-  error: string | null;
-};
+export const TrackedEvent = z
+  .object({
+    id: z.uuid(),
+    projectId: z.uuid(),
+    externalUserId: z.string(),
+    playerId: z.uuid().nullable().meta({
+      description: "The player who has it now, after a merge the other one; null before there is one",
+    }),
+    displayName: z.string().nullable(),
+    eventType: z.string(),
+    properties: Data,
+    timestamp: z.iso.datetime(),
+    receivedAt: z.iso.datetime(),
+    idempotencyKey: z.string().nullable(),
+    source: z
+      .enum(EVENT_SOURCES)
+      .meta({ description: "Who made it: API an integrator, the others the service for a rule" }),
+    status: z.enum(EVENT_STATUSES),
+    error: z.string().nullable().meta({
+      description:
+        "Why it is REJECTED or FAILED. PROCESS_DIED at its beginning: each process that evaluated it ended",
+    }),
+  })
+  .meta({ id: "Event" });
+export type TrackedEvent = z.output<typeof TrackedEvent>;
 
-/** `effectCounts`: how many effects of each type it had, where that is asked for. */
-export type ListedEvent = TrackedEvent & { effectCounts?: Record<string, number> };
+export const ListedEvent = TrackedEvent.extend({
+  effectCounts: z
+    .record(z.string(), z.int())
+    .optional()
+    .meta({ description: "How many effects of each type it had; with include=effects" }),
+}).meta({ id: "ListedEvent" });
+export type ListedEvent = z.output<typeof ListedEvent>;
+
+/** The first effects of an event. */
+export const effectsShown = {
+  effects: z.array(Effect),
+  effectsLeftOut: z
+    .int()
+    .optional()
+    .meta({ description: "How many more there are: an answer holds 1 MiB of effects" }),
+};
+type EffectsShown = z.output<z.ZodObject<typeof effectsShown>>;
+
+export const EventWithEffects = TrackedEvent.extend(effectsShown).meta({ id: "EventWithEffects" });
 
 /** Maximum number of types that a list of events is filtered by. */
 export const EVENT_TYPES_ASKED_MAX = 20;
@@ -329,7 +359,7 @@ export const getEvent = async (
   work: Work,
   projectId: string,
   eventId: string,
-): Promise<TrackedEvent & EffectsShown> => {
+): Promise<z.output<typeof EventWithEffects>> => {
   const [found] = isId(eventId) ? await readStatuses(work, projectId, [eventId]) : [];
   if (!found) throw notFound("event");
   const { rows } = await sql<ShownRow>`
@@ -339,8 +369,6 @@ export const getEvent = async (
   return { ...show(rows[0]!, { status, error }), ...effects };
 };
 
-/** The first effects of an event; `effectsLeftOut` more did not fit. */
-type EffectsShown = { effects: Effect[]; effectsLeftOut?: number };
 export type StatusOfEvent = { eventId: string; status: EventStatus; error: string | null } & EffectsShown;
 
 /** Reads the statuses of events alone, by id; unknown ids are left out. */

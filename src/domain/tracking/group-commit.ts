@@ -1,12 +1,13 @@
 import { hostname } from "node:os";
 import { setTimeout as delay } from "node:timers/promises";
+import { z } from "zod";
 import { DomainError, retryLater } from "../kernel/errors.ts";
 import { processedTopic, type Topics } from "../kernel/topics.ts";
 import { fnv1a } from "../kernel/ids.ts";
 import { outageOf } from "../kernel/outages.ts";
 import { retainedKey, type Transact, type Work } from "../kernel/work.ts";
 import { type Ingested, type NewEvent, partsOf, projectsOf } from "./event-input.ts";
-import { type Effect, readStatuses, type StatusOfEvent } from "./events.ts";
+import { effectsShown, readStatuses, type StatusOfEvent } from "./events.ts";
 import { type MeteredRequest, type Sender, storeMetered } from "./meter.ts";
 
 /** Transactions of a process that count at once without meeting. */
@@ -28,19 +29,29 @@ const singleSlot = (): number => {
   return first + GROUP_LANES + turn;
 };
 
-/** The response to the sender of one event. */
-export type EventResult = {
-  eventId: string | null;
-  status: "PENDING" | "PROCESSED" | "DUPLICATE" | "REJECTED" | "FAILED";
-  skipped: boolean;
-  message: string;
-  existingEventId?: string;
-  effects?: Effect[];
-  /** Number of effects that did not fit into the response. */
-  effectsLeftOut?: number;
-  /** Violations of the type's schema, and unknown fields, of an event that was accepted all the same. */
-  warnings?: string[];
-};
+/** The response for the sender of an event. */
+export const EventResult = z
+  .object({
+    eventId: z.uuid().nullable(),
+    status: z.enum(["PENDING", "PROCESSED", "DUPLICATE", "REJECTED", "FAILED"]),
+    skipped: z.boolean(),
+    message: z.string(),
+    existingEventId: z.uuid().optional(),
+    effects: effectsShown.effects
+      .optional()
+      .meta({ description: "With wait=true, once the event is processed" }),
+    effectsLeftOut: effectsShown.effectsLeftOut,
+    warnings: z
+      .array(z.string())
+      .optional()
+      .meta({
+        description:
+          "Fields that no event has, which were ignored, and where the event does not fit the schema of " +
+          "its type, which only warns",
+      }),
+  })
+  .meta({ id: "EventResult" });
+export type EventResult = z.output<typeof EventResult>;
 
 /**
  * Stores the events of one request of a tenant durably; the results are in their order.

@@ -11,7 +11,6 @@ import { readMetrics } from "../../domain/analytics/trend-query.ts";
 
 import {
   answerQuestion,
-  EnvelopeBody,
   ExperimentNumber,
   metricList,
   PlayersLink,
@@ -19,6 +18,7 @@ import {
   question,
   QuestionQuery,
 } from "./analytics-fields.ts";
+import { Envelope } from "../../domain/analytics/ask.ts";
 
 const GroupBody = z.object({
   players: z.int().meta({ description: "Of whom the value is" }),
@@ -26,7 +26,7 @@ const GroupBody = z.object({
   deviation: z.number().nullable().meta({ description: "Of means: the standard deviation" }),
 });
 
-const ExperimentBody = EnvelopeBody.extend({
+const ExperimentBody = Envelope.extend({
   ruleId: z.uuid(),
   ruleKey: z.string(),
   version: z.int().meta({ description: "The published one, whose groups these are" }),

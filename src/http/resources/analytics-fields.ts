@@ -3,7 +3,7 @@ import type { App } from "../../app.ts";
 import { GROUPS } from "../../domain/analytics/experiments/experiment.ts";
 import { addZone } from "../../domain/analytics/rollups/closed-days.ts";
 import { LISTED_METRICS } from "../../domain/analytics/measure-players.ts";
-import { answer, type Asked, type FrameQuery } from "../../domain/analytics/ask.ts";
+import { answer, type Asked, type Envelope, type FrameQuery } from "../../domain/analytics/ask.ts";
 import { PERIODS, type RangeQuery, WEEK_STARTS } from "../../domain/analytics/range.ts";
 import { EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import { isFilterName } from "../../domain/analytics/trend-query.ts";
@@ -82,28 +82,6 @@ export const RangeFields = z.object({
 
 export const QuestionQuery = z.object({ ...RangeFields.shape, ...FrameFields.shape });
 
-const RangeBody = z
-  .object({
-    from: z.iso.date(),
-    to: z.iso.date(),
-    start: z.iso.datetime(),
-    end: z.iso.datetime(),
-    days: z.int(),
-    complete: z.boolean().meta({ description: "Whether it was over at asOf" }),
-  })
-  .meta({ id: "AnalyticsRange" });
-
-/** What every answer of analytics says beside its own fields. */
-export const EnvelopeBody = z.object({
-  range: RangeBody,
-  timezone: z.string(),
-  asOf: z.iso.datetime(),
-  generatedAt: z.iso.datetime(),
-  cache: z
-    .object({ hit: z.boolean(), ageSeconds: z.int() })
-    .meta({ description: "Answers come from memory for up to a minute, where nothing has happened since" }),
-});
-
 /** Says where the players behind the numbers of an answer are listed. */
 export const PlayersLink = z
   .object({
@@ -159,7 +137,7 @@ export const answerQuestion = <T extends object>(
   app: App,
   { id, projectId, query, fields, daysMax }: Ask,
   compute: (work: Work, asked: Asked) => Promise<T>,
-): Promise<Reply<z.output<typeof EnvelopeBody> & T>> =>
+): Promise<Reply<z.output<typeof Envelope> & T>> =>
   app.transact(async (work) => {
     const key = JSON.stringify([id, query, fields]);
     const asked = { projectId, query, key, daysMax };

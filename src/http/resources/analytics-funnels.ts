@@ -18,7 +18,6 @@ import {
   askingOf,
   BreakdownLimit,
   BreakdownLimitQuery,
-  EnvelopeBody,
   EventType,
   FunnelNumber,
   PlayersLink,
@@ -29,6 +28,7 @@ import {
   rateBody,
   textList,
 } from "./analytics-fields.ts";
+import { Envelope } from "../../domain/analytics/ask.ts";
 
 const DAY_MS = 86_400_000;
 const WINDOW_MIN_MS = 60_000;
@@ -120,7 +120,7 @@ export const FunnelBody = z.object({
     .optional(),
 });
 
-const FunnelView = EnvelopeBody.extend({
+const FunnelView = Envelope.extend({
   order: z.enum(FUNNEL_ORDERS),
   window: z.string().meta({ description: "ISO 8601" }),
   players: PlayersLink,

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
-import { ask } from "../../domain/analytics/ask.ts";
+import { ask, Envelope } from "../../domain/analytics/ask.ts";
 import {
   createListSegment,
   LIST_AT_ONCE,
@@ -23,7 +23,6 @@ import {
   askingOf,
   asQuery,
   CohortNumber,
-  EnvelopeBody,
   ExperimentNumber,
   FrameFields,
   FunnelNumber,
@@ -215,7 +214,7 @@ const ListBody = z
   .object({ of: z.enum(LISTED) })
   .catchall(Parameter.meta({ description: "A parameter of GET /analytics/players" }));
 
-const PlayersBody = EnvelopeBody.extend({
+const PlayersBody = Envelope.extend({
   data: z.array(SegmentPlayerBody),
   pagination: z.object({
     limit: z.int(),

@@ -15,7 +15,6 @@ import {
   answerQuestion,
   BreakdownLimitQuery,
   CohortNumber,
-  EnvelopeBody,
   EventType,
   PlayersLink,
   playersLink,
@@ -34,6 +33,7 @@ import {
   SEGMENTATIONS,
 } from "../../domain/analytics/cohorts.ts";
 import { Flag } from "./bodies.ts";
+import { Envelope } from "../../domain/analytics/ask.ts";
 
 const OFFSETS_DEFAULT = "0,1,2,3,7,14,30";
 const BRACKETS_DEFAULT = "0,1-3,4-7,8-14";
@@ -127,7 +127,7 @@ const Share = Column.extend({
   rate: rateBody,
 });
 
-const RetentionBody = EnvelopeBody.extend({
+const RetentionBody = Envelope.extend({
   type: z.enum(RETENTION_TYPES),
   unit: z.enum(CALENDAR_INTERVALS),
   entry: z.enum(ENTRIES),
@@ -250,7 +250,7 @@ const CohortsQuery = QuestionQuery.extend({
   limit: BreakdownLimitQuery,
 });
 
-const CohortsBody = EnvelopeBody.extend({
+const CohortsBody = Envelope.extend({
   unit: z.enum(CALENDAR_INTERVALS),
   metric: z.string(),
   cumulative: z.boolean(),

@@ -3,7 +3,7 @@ import { COMPARISONS } from "../../domain/analytics/comparison.ts";
 import { METRIC_NAMES } from "../../domain/analytics/measure-buckets.ts";
 import { asSegmentsQuestion, asTrendQuery } from "../../domain/analytics/exports/columns.ts";
 import { readFilters } from "../../domain/analytics/trend-query.ts";
-import { METRICS_MAX, readOverview, readTrends } from "../../domain/analytics/trends.ts";
+import { METRICS_MAX, readOverview, readTrends, TrendSeries } from "../../domain/analytics/trends.ts";
 import { INTERVALS } from "../../domain/analytics/range.ts";
 import { listSegmentPlayers } from "../../domain/analytics/lists/list-segment.ts";
 import { readSegments, SEGMENT_GROUPS } from "../../domain/analytics/segments.ts";
@@ -11,7 +11,6 @@ import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 
 import {
   answerQuestion,
-  EnvelopeBody,
   FrameFields,
   metricList,
   OverviewNumber,
@@ -24,6 +23,7 @@ import {
 } from "./analytics-fields.ts";
 import { Flag } from "./bodies.ts";
 import { Person } from "../../domain/kernel/events/shapes.ts";
+import { Envelope } from "../../domain/analytics/ask.ts";
 
 const EVENT_TYPES_MAX = 50;
 /** Values of a breakdown with a series of their own. */
@@ -77,37 +77,16 @@ const metricShape = Object.fromEntries(METRIC_NAMES.map((name) => [name, MetricB
   typeof MetricBody
 >;
 
-const OverviewBody = EnvelopeBody.extend({
+const OverviewBody = Envelope.extend({
   comparison: ComparisonBody.nullable(),
   players: PlayersLink,
   metrics: z.object({ ...metricShape, currencyGranted: z.record(z.string(), MetricBody) }),
 }).meta({ id: "AnalyticsOverview" });
 
-const PointBody = z
-  .object({
-    date: z.string().meta({ description: "Local; of an hour as 2026-01-31T05:00", example: "2026-01-31" }),
-    start: z.iso.datetime(),
-    value: z.number().nullable(),
-    complete: z.boolean().meta({ description: "Whether it was over at asOf" }),
-    partial: z.literal(true).optional().meta({ description: "A week or month that sticks out of the range" }),
-  })
-  .meta({ id: "AnalyticsPoint" });
-
-const TrendsBody = EnvelopeBody.extend({
+const TrendsBody = Envelope.extend({
   interval: z.enum(INTERVALS),
   comparison: ComparisonBody.nullable(),
-  series: z.array(
-    z.object({
-      metric: z.string(),
-      breakdown: z
-        .string()
-        .nullable()
-        .meta({ description: "(none): without a value; (other): all the rest" }),
-      total: z.number().nullable().meta({ description: "Of the range: players count once" }),
-      points: z.array(PointBody),
-      previous: z.object({ total: z.number().nullable(), points: z.array(PointBody) }).optional(),
-    }),
-  ),
+  series: z.array(TrendSeries),
 }).meta({ id: "AnalyticsTrends" });
 
 const TrendsQuery = withFilters(
@@ -133,7 +112,7 @@ const TrendsQuery = withFilters(
   "operation",
 );
 
-const SegmentsBody = EnvelopeBody.extend({
+const SegmentsBody = Envelope.extend({
   lastDay: z.iso.date().meta({ description: "The last local day that was over at asOf" }),
   total: z.int().meta({ description: "Players with an event before asOf" }),
   players: PlayersLink,
@@ -232,7 +211,7 @@ export const analyticsRoutes = [
       segment: z.string().min(1).max(20).meta({ example: "at_risk" }),
     }),
     query: withFilters({ ...FrameFields.shape, ...PageQuery.shape }, "operation"),
-    response: EnvelopeBody.extend(pageBody(SegmentPlayerBody).shape),
+    response: Envelope.extend(pageBody(SegmentPlayerBody).shape),
     outside: (app, { projectId, params, query }) =>
       answerQuestion(app, { id: "segmentPlayers", projectId, query, fields: params }, (work, asked) =>
         listSegmentPlayers(work, asked, {

@@ -12,6 +12,7 @@ import { findCustomer, markCustomers } from "../../domain/accounts/billing/custo
 import {
   billingIsOff,
   INTERVALS,
+  Invoice,
   SOLD_PLANS,
   SUBSCRIPTION_STATUSES,
 } from "../../domain/accounts/billing/provider.ts";
@@ -119,23 +120,6 @@ const SubscriptionBody = z
   })
   .meta({ id: "BillingSubscription" });
 
-const InvoiceBody = z
-  .object({
-    id: z.string(),
-    number: z.string().nullable(),
-    status: z.string().meta({ description: "draft, open, paid, uncollectible or void" }),
-    currency: z.string(),
-    total: z.int().meta({ description: "In the currency's smallest unit, such as cents" }),
-    amountDue: z.int(),
-    amountPaid: z.int(),
-    periodStart: z.iso.datetime(),
-    periodEnd: z.iso.datetime(),
-    hostedUrl: z.string().nullable(),
-    pdfUrl: z.string().nullable(),
-    createdAt: z.iso.datetime(),
-  })
-  .meta({ id: "BillingInvoice" });
-
 /** Returns what a plan costs; null while the payment provider does not say. */
 const pricesOf = async ({ billing }: App, plan: Plan) => {
   if (!billing) return [];
@@ -212,7 +196,7 @@ export const billingRoutes = [
         .optional()
         .meta({ description: "pagination.nextCursor of the page before" }),
     }),
-    response: cursorBody(InvoiceBody),
+    response: cursorBody(Invoice),
     outside: async ({ transact, billing }, { caller, query: { limit, cursor } }) => {
       const customer = await transact((work) => findCustomer(work, userOf(caller).tenantId));
       if (!customer || !billing) return { data: [], pagination: { limit, nextCursor: null } };

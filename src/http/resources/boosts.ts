@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { LIVES_MAX, UNLIMITED_SECONDS_MAX } from "../../domain/evaluation/lives/lives.ts";
+import { LIVES_MAX, ShownLives, UNLIMITED_SECONDS_MAX } from "../../domain/evaluation/lives/lives.ts";
 import { changeLives, readLives } from "../../domain/economy/lives/operations.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import {
@@ -10,16 +10,10 @@ import {
   BoostUses,
 } from "../../domain/evaluation/boosts/campaign-boost.ts";
 import { boostPlayer, listBoosts, removeBoost } from "../../domain/economy/boosts/kind.ts";
-import { Boost, Lives } from "../../domain/kernel/events/shapes.ts";
+import { Boost } from "../../domain/kernel/events/shapes.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
 import { PATH_VALUES } from "../route.ts";
 import { causeOf, Deleted, deleted, ofPathPlayer, onPlayers } from "./bodies.ts";
-
-/** Lives as the API shows them. */
-export const LivesBody = Lives.extend({
-  nextLifeAt: Lives.shape.nextLifeAt.meta({ description: "Null when full" }),
-  fullAt: Lives.shape.fullAt.meta({ description: "Null when full" }),
-}).meta({ id: "Lives" });
 
 const Amount = z.int().min(1).max(LIVES_MAX);
 const Reason = z.string().min(1).max(255);
@@ -38,7 +32,7 @@ const Grant = z
   .meta({ example: { amount: 1 } });
 
 const lives = onPlayers("Lives");
-const writeLives = lives.write.with({ response: LivesBody, sharing: ofPathPlayer });
+const writeLives = lives.write.with({ response: ShownLives, sharing: ofPathPlayer });
 
 export const PlayerBoost = Boost.extend({
   applies: Boost.shape.applies.meta({ description: "xp, currency:{key} or score:{key of a leaderboard}" }),
@@ -55,7 +49,7 @@ export const boostRoutes = [
     summary: "Get a player's lives",
     description:
       "As they are now, refills included; null in a project without lives (`settings.lives.enabled`).",
-    response: LivesBody.nullable(),
+    response: ShownLives.nullable(),
     run: async (work, { projectId, params }) =>
       readLives(work, await getPlayer(work, projectId, params.playerId)),
   }),
@@ -75,15 +69,8 @@ export const boostRoutes = [
       "`amount` stops at the maximum unless the project allows more; `refill` fills up to it; " +
       "`unlimitedSeconds` adds to the time that is left of unlimited lives.",
     body: Grant,
-    run: async (work, { projectId, params, caller, body: { amount, refill, unlimitedSeconds, reason } }) => {
-      const player = { projectId, id: params.playerId };
-      const what = {
-        ...(amount === undefined ? {} : { amount }),
-        ...(refill === undefined ? {} : { refill }),
-        ...(unlimitedSeconds === undefined ? {} : { unlimitedSeconds }),
-      };
-      return changeLives(work, player, { ...what, reason, cause: causeOf(caller) });
-    },
+    run: (work, { projectId, params, caller, body }) =>
+      changeLives(work, { projectId, id: params.playerId }, { ...body, cause: causeOf(caller) }),
   }),
   read.get("/players/{playerId}/boosts", "listPlayerBoosts", {
     summary: "List a player's boosts",

@@ -2,11 +2,12 @@ import { z } from "zod";
 import {
   admitReport,
   listReports,
-  REPORT_ACTIONS,
+  Report,
   REPORT_NOTE_MAX,
   REPORT_ORDERS,
   REPORT_STATUSES,
   reportMessage,
+  ReviewedReport,
   reviewReport,
 } from "../../domain/social/chat/moderation/report-queue.ts";
 import {
@@ -19,12 +20,13 @@ import {
   listWordLists,
   putWordList,
   restoreMessage,
+  Sanction,
   SANCTION_ORDERS,
+  WordListSummary,
 } from "../../domain/social/chat/moderation/show-sanction.ts";
 import {
   ChatMessage,
   CONTENT_MAX,
-  MODERATIONS,
   REPORT_REASONS,
   SANCTION_KINDS,
 } from "../../domain/kernel/events/social-views.ts";
@@ -34,13 +36,14 @@ import {
   answerAppeal,
   APPEAL_MAX,
   appealSanction,
+  Duration,
   patchReport,
+  Reason,
+  ReportPatch,
   revokeSanction,
-  SANCTION_REASON_MAX,
-  SANCTION_SECONDS_MAX,
 } from "../../domain/social/chat/moderation/sanction-changes.ts";
 import { group } from "../route.ts";
-import { prepareFilter, tryFilter } from "../../domain/social/chat/moderation/filters.ts";
+import { prepareFilter, Trial, tryFilter } from "../../domain/social/chat/moderation/filters.ts";
 import {
   LIST_ACTIONS,
   LIST_MATCHES,
@@ -48,7 +51,6 @@ import {
 } from "../../domain/social/chat/moderation/word-filter.ts";
 import { channelRefOf } from "./chat-channels.ts";
 import { deleted, Deleted, Flag, paged, pageReply } from "./bodies.ts";
-import { Person } from "../../domain/kernel/events/shapes.ts";
 
 const NAMED_MAX = 300;
 
@@ -59,79 +61,6 @@ const PlayerName = z
   .max(NAMED_MAX)
   .meta({ description: "UUID, or ext: and the externalUserId", example: "ext:ada" });
 
-const SanctionBody = z
-  .object({
-    id: z.uuid(),
-    player: Person,
-    kind: z.enum(SANCTION_KINDS),
-    channelId: z.uuid().nullable().meta({ description: "null: in all channels of the project" }),
-    reason: z.string(),
-    isAutomatic: z.boolean(),
-    isActive: z.boolean().meta({ description: "Neither revoked nor over" }),
-    expiresAt: z.iso.datetime().nullable().meta({ description: "null: for good" }),
-    createdBy: z.string(),
-    createdAt: z.iso.datetime(),
-    revokedAt: z.iso.datetime().nullable(),
-    revokedBy: z.string().nullable(),
-    appeal: z.object({ text: z.string(), status: z.enum(APPEAL_STATUSES), at: z.iso.datetime() }).nullable(),
-  })
-  .meta({ id: "ChatSanction" });
-
-export const ReportBody = z
-  .object({
-    id: z.uuid(),
-    channelId: z.uuid().nullable(),
-    seq: z.int().nullable().meta({ description: "null: about the player, made by the service itself" }),
-    reporter: Person.nullable(),
-    sender: Person.nullable(),
-    reason: z.enum(REPORT_REASONS),
-    note: z.string().nullable(),
-    status: z.enum(REPORT_STATUSES),
-    action: z.enum(REPORT_ACTIONS).nullable(),
-    assignee: z.string().nullable(),
-    createdAt: z.iso.datetime(),
-    resolvedAt: z.iso.datetime().nullable(),
-    resolvedBy: z.string().nullable(),
-  })
-  .meta({ id: "ChatReport" });
-
-const ReviewedMessage = z
-  .object({
-    id: z.uuid(),
-    seq: z.int(),
-    sender: Person.nullable(),
-    content: z.string(),
-    original: z.string().nullable().meta({ description: "The text before masks, edits and deletion" }),
-    moderation: z.enum(MODERATIONS),
-    flags: z.array(z.string()),
-    isShadowed: z.boolean(),
-    editedAt: z.iso.datetime().nullable(),
-    deletedAt: z.iso.datetime().nullable(),
-    createdAt: z.iso.datetime(),
-  })
-  .meta({ id: "ReviewedChatMessage" });
-
-const ReviewBody = z
-  .object({
-    report: ReportBody,
-    message: ReviewedMessage.nullable().meta({ description: "null once retention has deleted it" }),
-    neighbours: z.array(ReviewedMessage).meta({ description: "Up to five before and five after, in order" }),
-    history: z
-      .object({
-        sanctions: z.array(SanctionBody),
-        sanctionCount: z.int(),
-        reports: z.array(ReportBody),
-        reportCount: z.int(),
-      })
-      .meta({ description: "Of the sender: the newest 20 of each, and how many there are" }),
-  })
-  .meta({ id: "ChatReportReview" });
-
-const ASSIGNEE_MAX = 255;
-/** Of a sanction. */
-const Duration = z.int().min(1).max(SANCTION_SECONDS_MAX).optional();
-const Reason = z.string().min(1).max(SANCTION_REASON_MAX);
-
 const common = group({ tag: "Chat moderation", project: "caller" });
 const moderate = common.with({ access: { scope: "chat:moderate", roles: ADMINS } });
 
@@ -139,16 +68,8 @@ const moderate = common.with({ access: { scope: "chat:moderate", roles: ADMINS }
 const BODY_MAX_BYTES = 2 * 1024 * 1024;
 const manage = common.with({ access: { scope: "chat:moderate", roles: DESIGNERS } });
 
-const Summary = z.object({
-  key: z.string(),
-  action: z.enum(LIST_ACTIONS),
-  match: z.enum(LIST_MATCHES),
-  wordCount: z.int(),
-  createdAt: z.iso.datetime(),
-  updatedAt: z.iso.datetime(),
-});
-const SummaryBody = Summary.meta({ id: "ChatWordListSummary" });
-const ListBody = Summary.extend({ words: z.array(z.string()) }).meta({ id: "ChatWordList" });
+const SummaryBody = WordListSummary.meta({ id: "ChatWordListSummary" });
+const ListBody = WordListSummary.extend({ words: z.array(z.string()) }).meta({ id: "ChatWordList" });
 
 const ListInput = z
   .strictObject({
@@ -162,31 +83,6 @@ const ListInput = z
     words: z.array(z.string().min(1).max(WORD_LENGTH_MAX)).max(LIST_WORDS_MAX),
   })
   .meta({ example: { action: "MASK", match: "WORD", words: ["noob"] } });
-
-const Trial = z
-  .object({
-    outcome: z.enum(["VISIBLE", "MASKED", "HELD", "BLOCKED"]),
-    content: z.string().nullable().meta({ description: "As others would read it; null: blocked" }),
-    reason: z.string().nullable().meta({ description: "LINK_NOT_ALLOWED or MESSAGE_BLOCKED" }),
-    flags: z.array(z.string()),
-    words: z
-      .array(
-        z.object({
-          list: z.string().meta({
-            description: "@en is the built-in list, @unread stands for text that takes too long to search",
-          }),
-          word: z.string(),
-          action: z.enum(["MASK", "BLOCK", "HOLD"]),
-          start: z.int().meta({ description: "In UTF-16 units of the text" }),
-          end: z.int().meta({ description: "Exclusive" }),
-        }),
-      )
-      .meta({ description: "The rules that matched, and where: of a list the longest at each place" }),
-    links: z
-      .array(z.object({ host: z.string(), domain: z.string().nullable() }))
-      .meta({ description: "Where links are not all allowed: those that were found" }),
-  })
-  .meta({ id: "ChatFilterTrial" });
 
 const NewSanction = z
   .strictObject({
@@ -202,7 +98,7 @@ export const chatModerationRoutes = [
   moderate.get("/chat/sanctions", "listChatSanctions", {
     summary: "List mutes, bans and shadow mutes",
     description: "Newest first.",
-    ...paged(SanctionBody, SANCTION_ORDERS, {
+    ...paged(Sanction, SANCTION_ORDERS, {
       playerId: PlayerName.optional(),
       channelId: z.uuid().optional(),
       kind: z.enum(SANCTION_KINDS).optional(),
@@ -219,18 +115,18 @@ export const chatModerationRoutes = [
       "they write. It holds from the next message on.",
     body: NewSanction,
     status: 201,
-    response: SanctionBody,
+    response: Sanction,
     run: (work, { projectId, body }) => addSanction(work, projectId, body),
   }),
   moderate.get("/chat/sanctions/{sanctionId}", "getChatSanction", {
     summary: "Get a sanction",
-    response: SanctionBody,
+    response: Sanction,
     run: (work, { projectId, params }) => getSanction(work, projectId, params.sanctionId),
   }),
   moderate.delete("/chat/sanctions/{sanctionId}", "revokeChatSanction", {
     summary: "End a sanction",
     description: "It stays in the player's history. 409 when it does not hold any more.",
-    response: SanctionBody,
+    response: Sanction,
     run: (work, { projectId, params }) => revokeSanction(work, projectId, params.sanctionId),
   }),
   common.post("/chat/sanctions/{sanctionId}/appeal", "appealChatSanction", {
@@ -239,7 +135,7 @@ export const chatModerationRoutes = [
     description: "By the player it is about, once. A shadow mute is 404.",
     body: z.strictObject({ playerId: PlayerName, text: z.string().trim().min(1).max(APPEAL_MAX) }),
     example: { playerId: "ext:ada", text: "It was not me" },
-    response: SanctionBody,
+    response: Sanction,
     run: (work, { projectId, params, body }) => appealSanction(work, projectId, params.sanctionId, body),
   }),
   moderate.patch("/chat/sanctions/{sanctionId}/appeal", "answerChatAppeal", {
@@ -247,7 +143,7 @@ export const chatModerationRoutes = [
     description: "ACCEPTED ends the sanction.",
     body: z.strictObject({ status: z.enum(["ACCEPTED", "REJECTED"]) }),
     example: { status: "ACCEPTED" },
-    response: SanctionBody,
+    response: Sanction,
     run: (work, { projectId, params, body }) => answerAppeal(work, projectId, params.sanctionId, body.status),
   }),
   moderate.post("/chat/channels/{channelId}/messages/{seq}/restore", "restoreChatMessage", {
@@ -284,7 +180,7 @@ export const chatModerationRoutes = [
   moderate.get("/chat/reports", "listChatReports", {
     summary: "List reports",
     description: "A queue: the oldest first.",
-    ...paged(ReportBody, REPORT_ORDERS, {
+    ...paged(Report, REPORT_ORDERS, {
       status: z.enum(REPORT_STATUSES).optional(),
       channelId: z.uuid().optional(),
       senderId: PlayerName.optional(),
@@ -295,7 +191,7 @@ export const chatModerationRoutes = [
   moderate.get("/chat/reports/{reportId}", "getChatReport", {
     summary: "Get a report with its context",
     description: "The original message, ten neighbours, and the sender's history.",
-    response: ReviewBody,
+    response: ReviewedReport,
     run: (work, { projectId, params }) => reviewReport(work, projectId, params.reportId),
   }),
   moderate.patch("/chat/reports/{reportId}", "updateChatReport", {
@@ -303,20 +199,8 @@ export const chatModerationRoutes = [
     description:
       "OPEN, then IN_REVIEW, then RESOLVED with an action or DISMISSED; else 409. REMOVE empties the " +
       "message, WARN puts one into the sender's inbox, MUTE and BAN make a sanction.",
-    body: z
-      .strictObject({
-        status: z.enum(["IN_REVIEW", "RESOLVED", "DISMISSED"]).optional(),
-        action: z.enum(REPORT_ACTIONS).optional().meta({ description: "With RESOLVED" }),
-        assignee: z.string().min(1).max(ASSIGNEE_MAX).optional().meta({ description: "Default: the caller" }),
-        durationSeconds: Duration.meta({ description: "Of MUTE and BAN; default: for good" }),
-        reason: Reason.optional().meta({ description: "Shown to the sender for WARN, MUTE and BAN" }),
-        channelOnly: z
-          .boolean()
-          .optional()
-          .meta({ description: "MUTE and BAN: in the message's channel; default: in all" }),
-      })
-      .meta({ example: { status: "IN_REVIEW" } }),
-    response: ReportBody,
+    body: ReportPatch,
+    response: Report,
     run: (work, { projectId, params, body }) => patchReport(work, projectId, params.reportId, body),
   }),
   manage.get("/chat/word-lists", "listChatWordLists", {

@@ -25,6 +25,7 @@ import {
   listVersions,
   patchDefinition,
   showDefinition,
+  ShownVersion,
   VERSION_ORDERS,
 } from "../../domain/economy/definitions/definitions.ts";
 import { DEFINITION_KINDS } from "../../domain/registries/definition-kinds.ts";
@@ -79,14 +80,6 @@ export const draftFields = (times: string) => ({
   published: Stored.nullable().meta({ description: "What runs; the other fields are those of the draft" }),
   createdAt: z.iso.datetime(),
   updatedAt: z.iso.datetime(),
-});
-
-/** A published version of a definition; a kind names it. */
-export const VersionBody = z.object({
-  version: z.int(),
-  definition: Stored,
-  publishedAt: z.iso.datetime(),
-  isPublished: z.boolean().meta({ description: "The one that runs" }),
 });
 
 /** A kind of definitions, as the API names and shows it. */
@@ -324,7 +317,7 @@ const duplicateRoute = (common: Common): AnyRoute => {
 const versionsRoute = ({ kind, one, name, path, read, refOf }: Common): AnyRoute =>
   read.get(`${path}/versions`, `list${name}Versions`, {
     summary: `List ${one}'s versions`,
-    ...paged(VersionBody.meta({ id: `${name}Version` }), VERSION_ORDERS, {}),
+    ...paged(ShownVersion.meta({ id: `${name}Version` }), VERSION_ORDERS, {}),
     run: async (work, { query, ...asked }) => {
       const found = await getDefinition(work, asked.projectId, kind, refOf(asked).ref);
       const { versions, total } = await listVersions(work, found, query);

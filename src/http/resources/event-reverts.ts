@@ -1,37 +1,14 @@
 import { z } from "zod";
 import { actorOf, ADMINS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
-import { readBacklog } from "../../domain/tracking/backlog.ts";
+import { Backlog, readBacklog } from "../../domain/tracking/backlog.ts";
 import { group } from "../route.ts";
 import { retryEvent } from "../../domain/tracking/events.ts";
 import { ON_SHORTFALL, requestRevert } from "../../domain/revert/revert-events.ts";
 import { IsoTime } from "../../domain/kernel/iso-time.ts";
 import { EXTERNAL_ID_MAX } from "../../domain/kernel/limits.ts";
 import { BULK_EVENT_IDS_MAX, startBulkRevert } from "../../domain/revert/bulk/bulk-revert.ts";
-import { EventResult } from "./events.ts";
+import { EventResult } from "../../domain/tracking/group-commit.ts";
 import { ProjectJob } from "../../domain/long-work/project-jobs.ts";
-
-const Age = z.int().nullable().meta({ description: "Age of the oldest, in seconds; null without any" });
-
-const Backlog = z
-  .object({
-    events: z.object({
-      waiting: z.int().meta({ description: "Events to be processed now" }),
-      later: z.int().meta({ description: "Events that wait for another try, or for their time" }),
-      oldestSeconds: Age,
-      perSecond: z
-        .int()
-        .nullable()
-        .meta({
-          description:
-            "Events processed in a second, over the last minute; null until one process was asked twice " +
-            "within it, 5 seconds apart or more",
-        }),
-    }),
-    commits: z
-      .object({ waiting: z.int(), oldestSeconds: Age })
-      .meta({ description: "Commits whose changes have not reached ranks, rooms and webhooks yet" }),
-  })
-  .meta({ id: "Backlog" });
 
 const read = group({
   tag: "Events",

@@ -11,11 +11,11 @@ import {
 import {
   ENFORCEMENTS,
   EVENT_TYPE_ORDERS,
+  EventType,
   getEventType,
   listEventTypes,
   putEventSchema,
 } from "../../domain/tracking/event-schemas.ts";
-import { SAMPLE_PLAYERS_MIN } from "../../domain/tracking/event-type-recorder.ts";
 import { group, Reply } from "../route.ts";
 import {
   BATCH_MAX_BYTES,
@@ -32,43 +32,30 @@ import { IsoTime } from "../../domain/kernel/iso-time.ts";
 import type { App } from "../../app.ts";
 import { DomainError, invalid } from "../../domain/kernel/errors.ts";
 import type { Json } from "../../domain/kernel/events/events.ts";
+import { Data } from "../../domain/kernel/events/shapes.ts";
 import { findPlayer } from "../../domain/progression/players/players.ts";
 import { mapInSlices } from "../../domain/kernel/slices.ts";
 import {
   type BatchResult as Batch,
-  type EventResult as Tracked,
+  EventResult,
   trackBatch,
   WAIT_MAX_EVENTS,
 } from "../../domain/tracking/group-commit.ts";
-import { EVENT_SOURCES, EVENT_TYPES_ASKED_MAX, getEvent, listEvents } from "../../domain/tracking/events.ts";
+import {
+  EVENT_SOURCES,
+  EVENT_STATUSES,
+  EVENT_TYPES_ASKED_MAX,
+  EventWithEffects,
+  getEvent,
+  ListedEvent,
+  listEvents,
+} from "../../domain/tracking/events.ts";
 import { CHECKS_MAX_MS, SCHEMA_MAX_BYTES } from "../../domain/tracking/json-schema.ts";
 import { findRuleId } from "../../domain/rules/rules.ts";
 import type { Transact } from "../../domain/kernel/work.ts";
 import { explainedInPart, SHORT_REFUSALS_EXPLAINED } from "../item-refusals.ts";
 import { PropertyPath, textList } from "./analytics-fields.ts";
 import { AfterId, ByRule, cursorBody, Direction, Flag, paged, pageReply, Search } from "./bodies.ts";
-
-const JsonObject = z.record(z.string(), z.unknown());
-
-const EventType = z
-  .object({
-    name: z.string().meta({ example: "order.paid" }),
-    total: z.int().meta({ description: "Events of the type that were taken up, some seconds late" }),
-    firstSeenAt: z.iso.datetime().nullable(),
-    lastSeenAt: z.iso.datetime().nullable(),
-    properties: z.array(
-      z.object({
-        path: z.string(),
-        types: z.array(z.string()),
-        samples: z.array(z.unknown()).meta({
-          description: `Short values that at least ${SAMPLE_PLAYERS_MIN} players have sent`,
-        }),
-      }),
-    ),
-    schema: JsonObject.nullable(),
-    enforcement: z.enum(ENFORCEMENTS),
-  })
-  .meta({ id: "EventType" });
 
 const common = group({ tag: "Events", project: "caller" });
 const read = group({ tag: "Events", access: { scope: "events:read", roles: EVERY_ROLE }, project: "caller" });
@@ -106,38 +93,6 @@ const DescribedEvent = z
   )
   .meta({ id: "NewSingleEvent" });
 
-const Effect = z.object({
-  type: z.string(),
-  data: z.record(z.string(), z.unknown()),
-  cause: z.record(z.string(), z.unknown()),
-});
-
-const effectsLeftOut = z
-  .int()
-  .optional()
-  .meta({ description: "How many more there are: an answer holds 1 MiB of effects" });
-
-/** The response for the sender of an event. */
-export const EventResult = z
-  .object({
-    eventId: z.uuid().nullable(),
-    status: z.enum(["PENDING", "PROCESSED", "DUPLICATE", "REJECTED", "FAILED"]),
-    skipped: z.boolean(),
-    message: z.string(),
-    existingEventId: z.uuid().optional(),
-    effects: z.array(Effect).optional().meta({ description: "With wait=true, once the event is processed" }),
-    effectsLeftOut,
-    warnings: z
-      .array(z.string())
-      .optional()
-      .meta({
-        description:
-          "Fields that no event has, which were ignored, and where the event does not fit the schema of " +
-          "its type, which only warns",
-      }),
-  })
-  .meta({ id: "EventResult" });
-
 const BatchResult = z.object({
   accepted: z.int(),
   rejected: z.int(),
@@ -146,40 +101,6 @@ const BatchResult = z.object({
     .array(EventResult.partial({ eventId: true, skipped: true, message: true }))
     .meta({ description: "In the order of the events" }),
 });
-
-const STATUSES = ["PENDING", "PROCESSED", "FAILED", "REJECTED", "REVERTED"] as const;
-
-const TrackedEvent = z
-  .object({
-    id: z.uuid(),
-    projectId: z.uuid(),
-    externalUserId: z.string(),
-    playerId: z.uuid().nullable().meta({
-      description: "The player who has it now, after a merge the other one; null before there is one",
-    }),
-    displayName: z.string().nullable(),
-    eventType: z.string(),
-    properties: z.record(z.string(), z.unknown()),
-    timestamp: z.iso.datetime(),
-    receivedAt: z.iso.datetime(),
-    idempotencyKey: z.string().nullable(),
-    source: z
-      .enum(EVENT_SOURCES)
-      .meta({ description: "Who made it: API an integrator, the others the service for a rule" }),
-    status: z.enum(STATUSES),
-    error: z.string().nullable().meta({
-      description:
-        "Why it is REJECTED or FAILED. PROCESS_DIED at its beginning: each process that evaluated it ended",
-    }),
-  })
-  .meta({ id: "Event" });
-
-const ListedEvent = TrackedEvent.extend({
-  effectCounts: z
-    .record(z.string(), z.int())
-    .optional()
-    .meta({ description: "How many effects of each type it had; with include=effects" }),
-}).meta({ id: "ListedEvent" });
 
 const WaitQuery = z.object({
   wait: Flag.meta({
@@ -241,8 +162,8 @@ const write = group({
   errors: ["PAYMENT_REQUIRED"],
 });
 
-const isRejected = ({ status }: Tracked): boolean => status === "REJECTED";
-const inBrief = ({ status }: Tracked) => ({ status });
+const isRejected = ({ status }: EventResult): boolean => status === "REJECTED";
+const inBrief = ({ status }: EventResult) => ({ status });
 
 /** Maximum characters of the value of a property that is asked for. */
 const VALUE_MAX = 500;
@@ -366,7 +287,7 @@ export const eventRoutes = [
         .optional()
         .meta({ description: "Id of the player, or ext: and the externalUserId" }),
       source: z.enum(EVENT_SOURCES).optional(),
-      status: z.enum(STATUSES).optional(),
+      status: z.enum(EVENT_STATUSES).optional(),
       from: IsoTime.optional().meta({ description: "timestamp from, inclusive" }),
       to: IsoTime.optional().meta({ description: "timestamp until, exclusive" }),
       property: PropertyPath.optional().meta({
@@ -392,9 +313,7 @@ export const eventRoutes = [
   read.get("/events/{eventId}", "getEvent", {
     summary: "Get an event and its effects",
     params: z.object({ eventId: z.string() }),
-    response: TrackedEvent.extend({ effects: z.array(Effect), effectsLeftOut }).meta({
-      id: "EventWithEffects",
-    }),
+    response: EventWithEffects,
     run: (work, { projectId, params }) => getEvent(work, projectId, params.eventId),
   }),
   read.get("/event-types", "listEventTypes", {
@@ -421,7 +340,7 @@ export const eventRoutes = [
       "takes an event that does not fit, with warnings; REJECT does not. It counts within 5 seconds.",
     params: Params,
     body: z.strictObject({
-      schema: JsonObject.nullable().meta({
+      schema: Data.nullable().meta({
         example: { type: "object", required: ["amount"], properties: { amount: { type: "number" } } },
       }),
       enforcement: z.enum(ENFORCEMENTS),

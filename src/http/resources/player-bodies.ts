@@ -4,24 +4,9 @@ import { ignoredWarnings } from "../../domain/kernel/json.ts";
 import { fitsBytes } from "../../domain/kernel/hostile-json.ts";
 import { METADATA_MAX_BYTES } from "../../domain/players/profile.ts";
 import { Zone } from "../../domain/evaluation/language/syntax.ts";
-import { LivesBody } from "./boosts.ts";
+import { ShownPlayer } from "../../domain/progression/players/show.ts";
 import { onPlayers } from "./bodies.ts";
-import { Metric } from "../../domain/evaluation/metrics/compile.ts";
 export const Asset = z.enum(["XP", "CURRENCY", "LIVES"]);
-export const PlayerMetricBody = z
-  .object({
-    id: z.string().meta({ description: "Changes with what is counted" }),
-    metric: Metric,
-    value: z
-      .number()
-      .nullable()
-      .meta({ description: "Now; null of min, max, avg and latest where there is none" }),
-    readBy: z
-      .array(z.object({ kind: z.enum(["rule", "badge", "segment", "quest"]), key: z.string() }))
-      .meta({ description: "Definitions that read it, 10 at most" }),
-  })
-  .meta({ id: "PlayerMetric" });
-
 /** A line of the ledger as the API shows it. */
 export const LedgerEntryBody = z
   .object({
@@ -84,45 +69,12 @@ export const PlayerPatch = Profile.extend({
   removeTags: z.array(Tag).max(50).optional(),
 });
 
-export const PlayerBody = z
-  .object({
-    id: z.uuid(),
-    externalUserId: z.string(),
-    displayName: z.string().nullable(),
-    xp: z.int(),
-    level: z.int(),
-    levelProgress: z.object({
-      level: z.int(),
-      levelName: z.string().nullable(),
-      xpForLevel: z.int(),
-      xpForNextLevel: z.int().nullable(),
-      percent: z.number(),
-      maxLevel: z.int(),
-    }),
-    currencies: z.record(z.string(), z.int()).meta({ description: "Balances by key of the currency" }),
-    lives: LivesBody.nullable().meta({ description: "Null in a project without lives" }),
-    status: z.enum(["ACTIVE", "SUSPENDED", "BANNED", "MERGED", "ERASED"]),
-    avatarUrl: z.string().nullable(),
-    timezone: z.string().nullable(),
-    locale: z.string().nullable(),
-    country: z.string().nullable(),
-    attributes: z.record(z.string(), z.unknown()),
-    metadata: z.record(z.string(), z.unknown()),
-    tags: z.array(z.string()),
-    seq: z.int().meta({ description: "Sequence number of the player's live stream" }),
-    firstSeenAt: z.iso.datetime(),
-    lastSeenAt: z.iso.datetime().nullable(),
-    createdAt: z.iso.datetime(),
-    updatedAt: z.iso.datetime(),
-  })
-  .meta({ id: "Player" });
-
 export const PlayerWarnings = z.array(z.string()).optional().meta({
   description: "Fields that no player has, which were ignored; and what a status means for the player",
 });
 
 /** The answer to a profile that was sent. */
-export const ChangedPlayer = PlayerBody.extend({ warnings: PlayerWarnings }).meta({ id: "ChangedPlayer" });
+export const ChangedPlayer = ShownPlayer.extend({ warnings: PlayerWarnings }).meta({ id: "ChangedPlayer" });
 
 /** Returns the warnings of an answer: about fields that were ignored, and a status that is not ACTIVE. */
 export const playerWarnings = (

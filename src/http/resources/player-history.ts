@@ -1,11 +1,17 @@
 import { z } from "zod";
 import { ADMINS } from "../../domain/kernel/caller.ts";
-import { listEntries, verifyLedger } from "../../domain/economy/ledger/entries.ts";
+import { listEntries, Verdict, verifyLedger } from "../../domain/economy/ledger/entries.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
 import { ACTIVITY_TYPES_MAX, listActivity } from "../../domain/players/player.ts";
-import { readRecap, readStateAt, RECAP_DAYS_MAX } from "../../domain/player-lifecycle/history.ts";
-import { listMetrics } from "../../domain/player-lifecycle/includes.ts";
+import {
+  PointInTimeState,
+  readRecap,
+  readStateAt,
+  Recap,
+  RECAP_DAYS_MAX,
+} from "../../domain/player-lifecycle/history.ts";
+import { listMetrics, PlayerMetric } from "../../domain/player-lifecycle/includes.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { findRuleId } from "../../domain/rules/rules.ts";
 import {
@@ -18,14 +24,7 @@ import {
   pageReply,
   Span,
 } from "./bodies.ts";
-import { readsPlayers, LedgerEntryBody, PlayerMetricBody, Asset } from "./player-bodies.ts";
-const Verdict = z.object({
-  valid: z.boolean(),
-  entries: z.int(),
-  headHash: z.string().nullable().meta({ description: "Hash of the newest entry; null without entries" }),
-  firstInvalidSeq: z.int().optional(),
-});
-
+import { readsPlayers, LedgerEntryBody, Asset } from "./player-bodies.ts";
 const { read } = onPlayers("Ledger");
 
 export const ledgerRoutes = [
@@ -62,20 +61,6 @@ export const ledgerRoutes = [
   }),
 ];
 
-const PointInTimeState = z
-  .object({
-    playerId: z.uuid(),
-    at: z.iso.datetime(),
-    xp: z.int(),
-    level: z.int(),
-    currencies: z.record(z.string(), z.int()),
-    badges: z.array(z.object({ badgeKey: z.string(), tier: z.int() })),
-    streaks: z.array(z.object({ streakKey: z.string(), current: z.int() })),
-    quests: z.array(z.object({ questKey: z.string(), cycleKey: z.string(), state: z.string() })),
-    caveats: z.array(z.string()).meta({ description: "Which parts of this are uncertain, and why" }),
-  })
-  .meta({ id: "PointInTimeState" });
-
 const ActivityBody = z
   .object({
     id: z.uuid(),
@@ -85,24 +70,6 @@ const ActivityBody = z
     createdAt: z.iso.datetime(),
   })
   .meta({ id: "Activity" });
-
-const Recap = z
-  .object({
-    playerId: z.uuid(),
-    from: z.iso.datetime(),
-    to: z.iso.datetime(),
-    timezone: z
-      .string()
-      .meta({ description: "The time zone that defines days: the player's, otherwise the project's" }),
-    xpGained: z.int(),
-    levelsGained: z.int(),
-    currencies: z.array(z.object({ currencyKey: z.string(), earned: z.int(), spent: z.int() })),
-    badges: z.array(z.object({ badgeKey: z.string(), tier: z.int(), earnedAt: z.iso.datetime() })),
-    activeDays: z.int().meta({ description: "Days on which XP was gained" }),
-    bestDay: z.object({ date: z.iso.date(), xp: z.int() }).nullable(),
-    streaks: z.array(z.object({ streakKey: z.string(), longest: z.int() })),
-  })
-  .meta({ id: "Recap" });
 
 const Types = z
   .string()
@@ -122,7 +89,7 @@ export const playerHistoryRoutes = [
       "The counters that running rules, badges and segments read, as they are now, by id. A metric counts " +
       "from the definition on that reads it.",
     query: PageQuery,
-    response: pageBody(PlayerMetricBody),
+    response: pageBody(PlayerMetric),
     run: async (work, { projectId, params, query }) => {
       const player = await getPlayer(work, projectId, params.playerId);
       return pageReply(await listMetrics(work, player, query), "metrics", query);

@@ -3,13 +3,14 @@ import { aliasPlayer } from "../../domain/player-lifecycle/alias.ts";
 import {
   addIdentity,
   getPlayer,
+  Identity,
   listIdentities,
   PRIMARY_PROVIDER,
   removeIdentity,
   UPSERT_MAX,
   upsertPlayers,
 } from "../../domain/progression/players/players.ts";
-import { showPlayer } from "../../domain/progression/players/show.ts";
+import { showPlayer, ShownPlayer } from "../../domain/progression/players/show.ts";
 import { PATH_VALUES, Reply } from "../route.ts";
 import {
   explainedInPart,
@@ -19,13 +20,11 @@ import {
 } from "../item-refusals.ts";
 import {
   ExternalUserId,
-  PlayerBody,
   PlayerWarnings,
   playerWarnings,
   readsPlayers,
   writesPlayers,
 } from "./player-bodies.ts";
-import { IdentityBody } from "./players.ts";
 import { causeOf, Deleted, deleted } from "./bodies.ts";
 
 const Provider = z
@@ -129,7 +128,7 @@ export const playerIdentityRoutes = [
       "before stays as they are: `externalUserId` gets a player of its own, and `linked` is false.",
     body: z.object({ anonymousId: ExternalUserId, externalUserId: ExternalUserId }),
     example: { anonymousId: "device-7f3a", externalUserId: "user-1" },
-    response: z.object({ player: PlayerBody, merged: z.boolean(), linked: z.boolean() }),
+    response: z.object({ player: ShownPlayer, merged: z.boolean(), linked: z.boolean() }),
     run: async (work, { projectId, body, caller }) => {
       const { player, ...rest } = await aliasPlayer(work, projectId, { ...body, cause: causeOf(caller) });
       return { player: await showPlayer(work, player), ...rest };
@@ -138,7 +137,7 @@ export const playerIdentityRoutes = [
   readsPlayers.get("/players/{playerId}/identities", "listPlayerIdentities", {
     summary: "List a player's ids",
     description: `The externalUserId first, as provider ${PRIMARY_PROVIDER}.`,
-    response: z.object({ data: z.array(IdentityBody) }),
+    response: z.object({ data: z.array(Identity) }),
     run: async (work, { projectId, params }) => ({
       data: await listIdentities(work, await getPlayer(work, projectId, params.playerId)),
     }),
@@ -150,7 +149,7 @@ export const playerIdentityRoutes = [
     example: { provider: "steam", externalId: "76561198000000000" },
     status: 201,
     otherStatus: 200,
-    response: IdentityBody,
+    response: Identity,
     run: async (work, { projectId, params, body }) => {
       const player = await getPlayer(work, projectId, params.playerId);
       const { identity, created } = await addIdentity(work, player, body);

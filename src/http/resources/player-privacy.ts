@@ -2,11 +2,11 @@ import { z } from "zod";
 import { actorOf } from "../../domain/kernel/caller.ts";
 import { startErase, startExport } from "../../domain/player-lifecycle/erase.ts";
 import { getPlayer, refreshPlayer } from "../../domain/progression/players/players.ts";
-import { DEFAULT_STRATEGY } from "../../domain/kernel/events/events.ts";
+import { DEFAULT_STRATEGY, MergeStrategy } from "../../domain/kernel/events/events.ts";
 import { mergePlayers } from "../../domain/player-lifecycle/alias.ts";
-import { showPlayer } from "../../domain/progression/players/show.ts";
+import { showPlayer, ShownPlayer } from "../../domain/progression/players/show.ts";
 import { MergeSummaryShape } from "../../domain/kernel/events/shapes.ts";
-import { PlayerBody, writesPlayers } from "./player-bodies.ts";
+import { writesPlayers } from "./player-bodies.ts";
 import { ProjectJob } from "../../domain/long-work/project-jobs.ts";
 
 export const playerPrivacyRoutes = [
@@ -48,20 +48,6 @@ export const playerPrivacyRoutes = [
   }),
 ];
 
-const Amounts = z.enum(["SUM", "MAX", "KEEP_TARGET"]);
-
-const Strategy = z.object({
-  xp: Amounts.default(DEFAULT_STRATEGY.xp),
-  currencies: Amounts.default(DEFAULT_STRATEGY.currencies),
-  leaderboards: z
-    .enum(["BY_OPERATOR", "KEEP_TARGET"])
-    .default(DEFAULT_STRATEGY.leaderboards)
-    .meta({ description: "BY_OPERATOR: BEST takes the better score, SUM the sum, LATEST the later one" }),
-  profile: z.enum(["TARGET_WINS", "SOURCE_WINS"]).default(DEFAULT_STRATEGY.profile).meta({
-    description: "Where both have a value: of names, attributes and metadata. Tags are those of both",
-  }),
-});
-
 export const playerMergeRoutes = [
   writesPlayers.post("/players/{playerId}/merge", "mergePlayer", {
     summary: "Merge another player into this one",
@@ -74,12 +60,12 @@ export const playerMergeRoutes = [
         .string()
         .max(300)
         .meta({ description: "The player's UUID, or ext: and the externalUserId" }),
-      strategy: Strategy.default(DEFAULT_STRATEGY),
+      strategy: MergeStrategy.default(DEFAULT_STRATEGY),
       dryRun: z.boolean().default(false),
     }),
     example: { sourcePlayerId: "ext:user-2", strategy: { xp: "MAX", profile: "TARGET_WINS" }, dryRun: true },
     response: z.object({
-      player: PlayerBody,
+      player: ShownPlayer,
       mergeId: z.uuid().nullable(),
       summary: MergeSummaryShape.meta({ id: "MergeSummary" }),
     }),

@@ -7,6 +7,8 @@ import {
   deletePlayer,
   type Include,
   INCLUDES,
+  PlayerMetric,
+  PlayerRank,
   readRanks,
   setStatus,
   SETTABLE_STATUSES,
@@ -26,6 +28,7 @@ import {
 import {
   getPlayer,
   grantPlayerXp,
+  Identity,
   identifyPlayer,
   patchPlayer,
 } from "../../domain/progression/players/players.ts";
@@ -37,6 +40,7 @@ import {
   showPlayer,
   showPlayerOf,
   showPlayers,
+  ShownPlayer,
 } from "../../domain/progression/players/show.ts";
 import { XP_MAX } from "../../domain/evaluation/xp/xp.ts";
 import { Reply } from "../route.ts";
@@ -50,31 +54,14 @@ import { causeOf, Deleted, deleted, Order, pageReply, Search, Span } from "./bod
 import {
   ChangedPlayer,
   NewPlayer,
-  PlayerBody,
   PlayerPatch,
   playerWarnings,
   readsPlayers,
   Tag,
   writesPlayers,
   LedgerEntryBody,
-  PlayerMetricBody,
 } from "./player-bodies.ts";
 
-export const IdentityBody = z
-  .object({ provider: z.string(), externalId: z.string(), createdAt: z.iso.datetime() })
-  .meta({ id: "PlayerIdentity" });
-
-const PlayerRank = z
-  .object({
-    leaderboardKey: z.string(),
-    periodKey: z.string(),
-    rank: z.int().nullable(),
-    score: z.number().nullable(),
-    participants: z.int(),
-    percentile: z.number().nullable().meta({ description: "Share of participants who are not ahead" }),
-    leagueTier: z.string().nullable(),
-  })
-  .meta({ id: "PlayerRank" });
 /** Fields that `include` adds to a player. */
 const IncludedBody = z.object({
   badges: z.array(PlayerBadgeBody).optional().meta({ description: "Held and in progress, 100 of each" }),
@@ -83,8 +70,8 @@ const IncludedBody = z.object({
   boosts: z.array(PlayerBoost).optional(),
   quests: z.array(PlayerQuestBody).optional().meta({ description: "The first 100 of the player's list" }),
   adventures: z.array(PlayerAdventureBody).optional(),
-  identities: z.array(IdentityBody).optional(),
-  metrics: z.array(PlayerMetricBody).optional().meta({ description: "The first 100, by id" }),
+  identities: z.array(Identity).optional(),
+  metrics: z.array(PlayerMetric).optional().meta({ description: "The first 100, by id" }),
   ranks: z.array(PlayerRank).optional(),
 });
 
@@ -215,8 +202,8 @@ export const playerRoutes = [
       lastSeenTo: Span.shape.to.meta({ description: "lastSeenAt before this time" }),
     }),
     response: z.object({
-      data: z.array(PlayerBody),
-      pagination: pageBody(PlayerBody).shape.pagination.extend({
+      data: z.array(ShownPlayer),
+      pagination: pageBody(ShownPlayer).shape.pagination.extend({
         nextCursor: z
           .uuid()
           .nullable()
@@ -268,7 +255,7 @@ export const playerRoutes = [
     summary: "Get a player",
     description: "Ids of before a merge or an alias find the player too.",
     query: z.object({ include: Includes }),
-    response: PlayerBody.extend(IncludedBody.shape).meta({ id: "PlayerWithIncludes" }),
+    response: ShownPlayer.extend(IncludedBody.shape).meta({ id: "PlayerWithIncludes" }),
     outside: async (app, { projectId, params, query: { include } }) => {
       const parts = include.filter((name): name is Include => name !== "ranks");
       const one = await readWith(app, { projectId, ref: params.playerId }, parts);
@@ -308,7 +295,7 @@ export const playerRoutes = [
       reason: z.string().min(1).max(255).default("status changed"),
     }),
     example: { status: "SUSPENDED", reason: "Under investigation" },
-    response: PlayerBody,
+    response: ShownPlayer,
     run: async (work, { projectId, params, body, caller }) => {
       const player = await getPlayer(work, projectId, params.playerId);
       return showPlayer(work, await setStatus(work, player, { ...body, cause: causeOf(caller) }));
@@ -333,7 +320,7 @@ export const playerRoutes = [
     }),
     example: { amount: 50, reason: "Helped others", reference: "support-4711" },
     status: 201,
-    response: z.object({ player: PlayerBody, ledgerEntry: LedgerEntryBody.nullable() }),
+    response: z.object({ player: ShownPlayer, ledgerEntry: LedgerEntryBody.nullable() }),
     run: async (work, { projectId, params, body, caller }) => {
       const player = { projectId, id: params.playerId };
       const granted = await grantPlayerXp(work, player, { ...body, cause: causeOf(caller) });

@@ -17,9 +17,9 @@ import {
   deleteProject,
   getProject,
   listProjects,
+  NewProject,
   openSandbox,
   PROJECT_SORTS,
-  SettingsPatch,
   showProject,
 } from "../../domain/accounts/projects/projects.ts";
 import { SettingsShape } from "../../domain/evaluation/project-settings.ts";
@@ -38,10 +38,8 @@ import {
   type TestClock,
 } from "../../domain/registries/clock/test-clock.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
-import { AllowedOrigins, isProjectOf } from "../../domain/accounts/projects/project.ts";
+import { isProjectOf } from "../../domain/accounts/projects/project.ts";
 import { changeProject } from "../../domain/economy/levels/relevel.ts";
-import { isIanaName } from "../../domain/kernel/zones.ts";
-import { Name } from "../../domain/accounts/tenants/tenant.ts";
 import { countsOf, Deleted, deleted, Order, pageReply } from "./bodies.ts";
 import { dropIndexes } from "./leaderboards.ts";
 import { provenAgain } from "./mfa-login.ts";
@@ -128,25 +126,6 @@ const awaited = async (app: App, asked: Asked): Promise<TestClock> => {
   }
 };
 
-const DESCRIPTION_MAX = 2_000;
-const ProjectFields = z.object({
-  name: Name.meta({ example: "Space Farmers" }),
-  description: z.string().max(DESCRIPTION_MAX).nullable().optional(),
-  timezone: z
-    .string()
-    .max(64)
-    .refine(isIanaName, "must be an IANA time zone, such as Europe/Berlin")
-    .optional()
-    .meta({ description: "IANA name; default UTC", example: "Europe/Berlin" }),
-  settings: SettingsPatch.optional(),
-  allowedOrigins: AllowedOrigins.optional().meta({
-    description:
-      "Origins whose pages may use the project's keys and rooms; empty: all. Requests without the header " +
-      "Origin, as servers send them, are not concerned, and console users neither",
-    example: ["https://game.example.com"],
-  }),
-});
-
 const ProjectBody = z
   .object({
     id: z.uuid(),
@@ -203,7 +182,7 @@ export const projectRoutes = [
   common.post("/projects", "createProject", {
     summary: "Create a project",
     access: { roles: ADMINS },
-    body: ProjectFields,
+    body: NewProject,
     example: { name: "Space Farmers", timezone: "Europe/Berlin" },
     status: 201,
     response: ProjectBody,
@@ -229,7 +208,7 @@ export const projectRoutes = [
       "Changes the given fields; `description: null` clears it. Of `settings`, too, only the " +
       "given ones.",
     access: { roles: ADMINS },
-    body: ProjectFields.partial(),
+    body: NewProject.partial(),
     example: { name: "Space Farmers 2", allowedOrigins: ["https://game.example.com"] },
     response: ProjectBody,
     run: async (work, { caller, projectId, body }, app) => {

@@ -1,230 +1,33 @@
 import { z } from "zod";
-import type { EventTrace, ExplainedNode } from "../../domain/evaluation/trace/trace.ts";
-import { SHOWN_JSON_MAX, SHOWN_TEXT_MAX } from "../../domain/evaluation/language/groups.ts";
-import { QUEST_REASONS } from "../../domain/evaluation/turn.ts";
+import { EventTrace, eventTraceFields } from "../../domain/evaluation/trace/trace.ts";
 import {
+  Catalogue,
+  Execution,
   EXECUTION_MODES,
   getCatalogue,
   listExecutions,
-  VALUE_TYPES,
 } from "../../domain/rules/insight/execution-list.ts";
-import { GRAPH_EDGES_MAX, graphOfLinked, loadGraph } from "../../domain/economy/loops/graph.ts";
+import { GRAPH_EDGES_MAX, graphOfLinked, loadGraph, RuleGraph } from "../../domain/economy/loops/graph.ts";
 import {
+  Lift,
   LIFT_DAYS_MAX,
   reportLift,
   reportStats,
+  RuleStatsReport,
   STATS_DAYS_MAX,
   STATS_INTERVALS,
 } from "../../domain/rules/insight/lift.ts";
-import { RULE_REASONS, RULE_STATUSES } from "../../domain/evaluation/running/outcome.ts";
 import { actorOf, BUILDERS, tenantOf } from "../../domain/kernel/caller.ts";
-import { Metric } from "../../domain/evaluation/metrics/compile.ts";
 import { ProjectJob, queueJob } from "../../domain/long-work/project-jobs.ts";
 import { audit } from "../../domain/accounts/audit/audit.ts";
 import { backtest, backtestParams, BacktestRequest } from "../../domain/rules/insight/backtest.ts";
-import {
-  getTrace,
-  readSimulation,
-  simulate,
-  type SimulatedEvent,
-  Simulation,
-} from "../../domain/rules/insight/simulate.ts";
-import { validateRule } from "../../domain/rules/lifecycle/validate.ts";
+import { getTrace, readSimulation, simulate, Simulation } from "../../domain/rules/insight/simulate.ts";
+import { validateRule, Validation } from "../../domain/rules/lifecycle/validate.ts";
 import { group } from "../route.ts";
-import { Histogram, JsonObject, manageRules, Problem, readRules, RULE_EXAMPLE } from "./rules.ts";
+import { JsonObject, manageRules, readRules, RULE_EXAMPLE } from "./rules.ts";
 import { AfterId, cursorBody, Flag, Span } from "./bodies.ts";
 
-/** Explanations of evaluations: by simulation, by stored traces, by samples of a backtest. */
-
-const SHOWN =
-  `What the condition saw. Of a long value, as of \`expected\`, a text of its beginning that ends in "…": ` +
-  `${SHOWN_TEXT_MAX} characters of a text, ${SHOWN_JSON_MAX} of the JSON of a list or an object`;
-
-const TraceNodeBody: z.ZodType<ExplainedNode> = z
-  .object({
-    path: z.string().meta({ example: "conditions.all[0]" }),
-    type: z.string().meta({ example: "event_property" }),
-    op: z.string().optional(),
-    expected: z.unknown().optional(),
-    actual: z.unknown().optional().meta({ description: SHOWN }),
-    pass: z.boolean(),
-    skipped: z.boolean().optional().meta({ description: "The outcome of its group was clear without it" }),
-    get children() {
-      return z.array(TraceNodeBody).optional();
-    },
-  })
-  .meta({ id: "TraceNode" }) as never;
-
-const EffectBody = z.object({ type: z.string(), data: z.unknown(), cause: JsonObject });
-
-const RuleTraceBody = z
-  .object({
-    ruleId: z.uuid(),
-    ruleKey: z.string(),
-    version: z.int().meta({ description: "Version that ran: published or draft; 0 for an inline rule" }),
-    shadow: z.boolean().meta({ description: "Nothing of `effects` was done" }),
-    fired: z.boolean(),
-    reason: z.enum(RULE_REASONS).meta({ example: "CONDITIONS_NOT_MET" }),
-    detail: z.string().optional(),
-    nextEligibleAt: z.iso.datetime().optional(),
-    stoppedBy: z.string().optional().meta({ description: "Key of the rule whose stopOnMatch ended it" }),
-    conditions: TraceNodeBody.optional(),
-    effects: z.array(EffectBody),
-    warnings: z.array(z.string()),
-    micros: z.int().meta({ description: "Time that the rule took, in microseconds" }),
-  })
-  .meta({ id: "RuleTrace" });
-
-const eventTraceFields = {
-  eventId: z.uuid().nullable().meta({ description: "Null for a simulated and for a derived event" }),
-  eventType: z.string(),
-  player: z.object({ playerId: z.uuid().nullable(), externalUserId: z.string() }),
-  evaluatedAt: z.iso.datetime(),
-  rulesIndexed: z.int().meta({ description: "Rules that listen to the event's type" }),
-  rules: z.array(RuleTraceBody),
-  quests: z
-    .array(
-      z.object({
-        questKey: z.string(),
-        counted: z.boolean(),
-        reason: z.enum(QUEST_REASONS),
-        detail: z.string().optional(),
-      }),
-    )
-    .optional()
-    .meta({ description: "Quests that count events of the type: whether this one counted, and if not, why" }),
-  effects: z.array(EffectBody).meta({ description: "Effects without a rule: streaks, badges, segments" }),
-  get derived() {
-    return z.array(EventTraceBody).meta({ description: "The events that this one brought about, in order" });
-  },
-  leaderboards: z.array(z.object({ key: z.string(), before: z.number().nullable(), after: z.number() })),
-  warnings: z.array(z.string()),
-  truncated: z.boolean().meta({ description: "Something was left out" }),
-  guarded: z.array(z.string()).optional().meta({ description: "Event types that the loop guard cut off" }),
-  loop: z.array(z.string()).optional().meta({ description: "Keys of the rules that set one another off" }),
-  steps: z
-    .object({ rules: z.int(), written: z.int().optional() })
-    .optional()
-    .meta({ description: "Steps of the rules, and bytes that they wrote: see `evaluation` at GET /limits" }),
-  dearest: z
-    .object({
-      kind: z.enum(["rule", "badge", "streak", "segment", "leaderboard", "quest", "adventure"]),
-      id: z.string(),
-      key: z.string(),
-    })
-    .optional()
-    .meta({ description: "The rule that took most, where that was too much" }),
-  error: z.string().optional().meta({ description: "Why the event could not be evaluated" }),
-};
-
-const EventTraceBody: z.ZodType<EventTrace> = z.object(eventTraceFields).meta({ id: "EventTrace" }) as never;
-
-const ExecutionBody = z
-  .object({
-    id: z.uuid(),
-    ruleId: z.uuid(),
-    ruleVersion: z.int(),
-    playerId: z.uuid(),
-    externalUserId: z.string().nullable(),
-    eventId: z.uuid().meta({ description: "The tracked event; of a change by REST an id of its own" }),
-    depth: z.int().meta({ description: "Steps from the tracked event: 0 if it triggered the rule directly" }),
-    mode: z.enum(EXECUTION_MODES).meta({ description: "HOLDOUT: the player was held back" }),
-    effects: z
-      .array(z.object({ type: z.string(), data: JsonObject }))
-      .nullable()
-      .meta({ description: "Its effects; for SHADOW the simulated ones; null for HOLDOUT" }),
-    revertedAt: z.iso.datetime().nullable(),
-    createdAt: z.iso.datetime(),
-  })
-  .meta({ id: "RuleExecution" });
-
-const StatsBucket = z
-  .object({
-    from: z.iso.datetime(),
-    to: z.iso.datetime(),
-    evaluated: z.int().meta({
-      description:
-        "Events that the rule was tested for; those that an indexed property rules out are not counted",
-    }),
-    fired: z.int(),
-    reasons: Histogram.meta({ example: { MATCHED: 3, CONDITIONS_NOT_MET: 12 } }),
-    cost: Histogram.meta({
-      description: "Given by the rule, less what it took, by asset",
-      example: { xp: 300, "currency:coins": 15 },
-    }),
-    sampled: z
-      .object({
-        evaluations: z.int(),
-        failingConditions: Histogram.meta({
-          description: "The condition because of which it did not match",
-          example: { "conditions.all[0]": 9 },
-        }),
-        p50Micros: z.number().nullable(),
-        p99Micros: z.number().nullable().meta({ description: "99 in 100 took at most so long; to a fifth" }),
-      })
-      .meta({ description: "Of sampled events only, see settings.traceSampling" }),
-  })
-  .meta({ id: "RuleStatsBucket" });
-
-const LiftGroup = z
-  .object({
-    players: z.int(),
-    activeLater: z.int().meta({ description: "Players who sent another event at least a day later" }),
-    activeLaterShare: z.number().nullable(),
-    eventsPerPlayer: z.number().nullable().meta({ description: "Sent after, on average" }),
-  })
-  .meta({ id: "RuleLiftGroup" });
-
-const Item = z.object({
-  type: z.string().meta({ example: "event_property" }),
-  summary: z.string(),
-  available: z.boolean(),
-  schema: JsonObject.nullable().meta({ description: "JSON Schema; null: not available yet" }),
-});
-
 const build = group({ tag: "Rules", access: { scope: "rules:read", roles: BUILDERS }, project: "caller" });
-
-const keys = z.array(z.string());
-
-const ValidationBody = z
-  .object({
-    valid: z.boolean().meta({ description: "It could be saved; see `warnings` for publishing" }),
-    errors: z.array(Problem),
-    warnings: z.array(
-      Problem.extend({
-        blocksPublish: z.boolean().meta({ description: "It can be saved, and not be published" }),
-      }),
-    ),
-    needs: z
-      .object({
-        metrics: z.array(Metric),
-        currencies: keys,
-        streaks: keys,
-        badges: keys,
-        leaderboards: keys,
-        segments: keys,
-        rewards: keys,
-        quests: keys,
-        adventures: keys,
-      })
-      .nullable()
-      .meta({ description: "Everything that it reads and changes, by key; null while there are errors" }),
-    estimatedCost: z
-      .object({
-        conditions: z.int(),
-        actions: z.int(),
-        counters: z.int().meta({ description: "Kept for each player; equal ones of other rules are shared" }),
-        sharedCounters: z.int().meta({
-          description: "Over all players: events of different players wait for one another",
-        }),
-        isIndexed: z.boolean().meta({
-          description: "A property decides at once which events it can match; the others cost nothing",
-        }),
-        level: z.enum(["LOW", "MEDIUM", "HIGH"]),
-      })
-      .nullable(),
-  })
-  .meta({ id: "RuleValidation" });
 
 const SIMULATION_EXAMPLE = {
   event: {
@@ -244,7 +47,7 @@ export const ruleInsightRoutes = [
       "Returns all problems of the document, each at its place, what it names that the project does not " +
       "have, and circles in which rules would set one another off. Answers 200 for an invalid rule too.",
     body: JsonObject.meta({ example: RULE_EXAMPLE }),
-    response: ValidationBody,
+    response: Validation,
     run: (work, { projectId, body }) => validateRule(work, projectId, body),
   }),
   build.post("/rules/simulate", "simulateRules", {
@@ -267,7 +70,7 @@ export const ruleInsightRoutes = [
           .object({ changed: z.array(z.string()), before: JsonObject, after: JsonObject })
           .meta({ description: "Changes of the player's state" }),
       })
-      .meta({ id: "SimulatedEvent" }) as unknown as z.ZodType<SimulatedEvent>,
+      .meta({ id: "SimulatedEvent" }),
     run: (work, { projectId, body }) => simulate(work, projectId, body),
   }),
   manageRules.post("/rules/{ruleId}/backtest", "backtestRule", {
@@ -297,7 +100,7 @@ export const ruleInsightRoutes = [
     description:
       "Of a sample of events (`settings.traceSampling`), of every event that the loop guard stepped in " +
       "for, and of every event that failed. 404 for others, and once `settings.tracesDays` are over.",
-    response: EventTraceBody,
+    response: EventTrace,
     run: (work, { projectId, params }) => getTrace(work, projectId, params.eventId),
   }),
   readRules.get("/rules/graph", "getRuleGraph", {
@@ -305,29 +108,7 @@ export const ruleInsightRoutes = [
     description:
       "Of published rules, paused ones included: what each listens to and can cause, also through " +
       `levels, badges, streaks, segments and rewards. At most ${GRAPH_EDGES_MAX} edges; all cycles.`,
-    response: z
-      .object({
-        nodes: z.array(
-          z.object({
-            ruleId: z.uuid(),
-            key: z.string(),
-            name: z.string(),
-            status: z.enum(RULE_STATUSES),
-            listensTo: z.array(z.string()),
-            causes: z.array(z.string()),
-          }),
-        ),
-        edges: z.array(z.object({ from: z.uuid(), to: z.uuid(), via: z.array(z.string()) })),
-        cycles: z.array(
-          z.object({
-            rules: z.array(z.object({ ruleId: z.uuid(), key: z.string() })),
-            path: z.array(z.string()).meta({ description: "One way round: rules and event types by turns" }),
-            isBounded: z.boolean().meta({ description: "A limit, cooldown, budget or stopOnMatch ends it" }),
-          }),
-        ),
-        truncated: z.boolean(),
-      })
-      .meta({ id: "RuleGraph" }),
+    response: RuleGraph,
     outside: async (app, { projectId }) =>
       graphOfLinked(await app.transact((work) => loadGraph(work, projectId))),
   }),
@@ -339,33 +120,8 @@ export const ruleInsightRoutes = [
       "where it has one, and x-ref where it names something of the project: currency, badge, streak, " +
       "leaderboard, reward, boost, segment, eventType, metric (of the rule), path (of a property of events), " +
       "or entity, which is what the field of that name says. For editors; the same for every project.",
-    response: z
-      .object({
-        conditions: z.array(Item),
-        actions: z.array(Item),
-        triggers: z.array(Item),
-        limits: JsonObject.meta({ description: "JSON Schema of the limits of a rule" }),
-        operators: z.array(
-          z.object({
-            name: z.string(),
-            operand: z.enum(["NONE", "RANGE", "LIST", "DURATION", "SCALAR"]),
-            isNumeric: z.boolean().meta({ description: "Also for conditions on numbers alone" }),
-            valueTypes: z
-              .array(z.enum(VALUE_TYPES))
-              .meta({ description: "Types of values that it can say something about" }),
-          }),
-        ),
-        listMax: z.int(),
-        aggregates: z.array(z.string()),
-        eventTypes: z.array(z.string()),
-        definitions: JsonObject.meta({ description: "Definitions that `$ref` of the schemas refers to" }),
-      })
-      .meta({ id: "RuleCatalogue" }),
-    outside: async () => {
-      const { aggregates, operators, ...catalogue } = getCatalogue();
-      const shown = operators.map((one) => ({ ...one, valueTypes: [...one.valueTypes] }));
-      return { ...catalogue, operators: shown, aggregates: [...aggregates] };
-    },
+    response: Catalogue,
+    outside: async () => getCatalogue(),
   }),
   readRules.get("/rules/{ruleId}/executions", "listRuleExecutions", {
     summary: "List when a rule fired, newest first",
@@ -376,7 +132,7 @@ export const ruleInsightRoutes = [
       shadow: Flag.meta({ description: "true: mode SHADOW alone; false: mode LIVE alone" }),
       ...Span.shape,
     }),
-    response: cursorBody(ExecutionBody, z.uuid()),
+    response: cursorBody(Execution, z.uuid()),
     run: async (work, { projectId, params, query: { shadow, ...query } }) => {
       const mode = query.mode ?? (shadow === undefined ? undefined : shadow ? "SHADOW" : "LIVE");
       const found = await listExecutions(work, projectId, params.ruleId, { ...query, mode });
@@ -393,16 +149,7 @@ export const ruleInsightRoutes = [
       "missing, and stay so if a worker is killed: executions are exact. Default: the last 7 days; at most " +
       `${STATS_DAYS_MAX}. Failing conditions and times are of sampled events.`,
     query: z.object({ ...Span.shape, interval: z.enum(STATS_INTERVALS).default("DAY") }),
-    response: z
-      .object({
-        ruleId: z.uuid(),
-        from: z.iso.datetime(),
-        to: z.iso.datetime(),
-        interval: z.enum(STATS_INTERVALS),
-        total: StatsBucket,
-        buckets: z.array(StatsBucket).meta({ description: "Those with anything in them, oldest first" }),
-      })
-      .meta({ id: "RuleStats" }),
+    response: RuleStatsReport,
     run: (work, { projectId, params, query }) => reportStats(work, projectId, params.ruleId, query),
   }),
   readRules.get("/rules/{ruleId}/lift", "getRuleLift", {
@@ -412,21 +159,7 @@ export const ruleInsightRoutes = [
       `${LIFT_DAYS_MAX}. Read \`notes\`, and the interval of the difference: one that contains 0 ` +
       "proves nothing.",
     query: z.object(Span.shape),
-    response: z
-      .object({
-        ruleId: z.uuid(),
-        from: z.iso.datetime(),
-        to: z.iso.datetime(),
-        treated: LiftGroup,
-        holdout: LiftGroup,
-        activeLaterDifference: z
-          .object({ value: z.number(), low: z.number(), high: z.number() })
-          .nullable()
-          .meta({ description: "Treated minus holdout, with its 95 % interval" }),
-        eventsPerPlayerDifference: z.number().nullable(),
-        notes: z.array(z.string()),
-      })
-      .meta({ id: "RuleLift" }),
+    response: Lift,
     run: (work, { projectId, params, query }) => reportLift(work, projectId, params.ruleId, query),
   }),
 ];

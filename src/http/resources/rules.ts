@@ -16,6 +16,7 @@ import {
   resumeRule,
   rollbackRule,
   shadowRule,
+  ShownVersion,
   VERSION_ORDERS,
 } from "../../domain/rules/lifecycle/publishing.ts";
 import { createRule, getRule, listRules, patchRule, RULE_ORDERS } from "../../domain/rules/rules.ts";
@@ -92,13 +93,7 @@ const PublishedRuleBody = RuleBody.extend({
   }),
 }).meta({ id: "PublishedRule" });
 
-export const Problem = z.object({
-  field: z.string().meta({ example: "actions.0.currencyKey" }),
-  message: z.string(),
-});
-
 export const JsonObject = z.record(z.string(), z.unknown());
-export const Histogram = z.record(z.string(), z.number());
 
 const ListRulesQuery = PageQuery.extend({
   status: z.enum(RULE_STATUSES).optional().meta({ description: "Default: all but ARCHIVED" }),
@@ -128,17 +123,6 @@ const PublishBody = z.strictObject({
         "is done they know of new events only",
     }),
 });
-
-const VersionBody = z
-  .object({
-    version: z.int(),
-    definition: StoredRule,
-    changeNote: z.string().nullable(),
-    publishedBy: z.string(),
-    publishedAt: z.iso.datetime(),
-    isPublished: z.boolean().meta({ description: "The one that runs, or would" }),
-  })
-  .meta({ id: "RuleVersion" });
 
 export const ruleRoutes = [
   readRules.get("/rules", "listRules", {
@@ -248,7 +232,7 @@ export const ruleRoutes = [
   }),
   readRules.get("/rules/{ruleId}/versions", "listRuleVersions", {
     summary: "List a rule's published versions, newest first",
-    ...paged(VersionBody, VERSION_ORDERS, {}),
+    ...paged(ShownVersion, VERSION_ORDERS, {}),
     run: async (work, { projectId, params, query }) =>
       pageReply(await listVersions(work, projectId, params.ruleId, query), "versions", query),
   }),

@@ -18,7 +18,7 @@ import {
 } from "../../domain/delivery/webhooks/registration.ts";
 import { ADMINS, BUILDERS, DEVELOPERS, EVERY_ROLE, tenantOf, userOf } from "../../domain/kernel/caller.ts";
 import { PAGE_LIMIT_MAX } from "../../domain/kernel/paging.ts";
-import { eventTypes } from "../../domain/delivery/webhooks/catalogue.ts";
+import { EventTypeInfo, eventTypes, WebhookEvent } from "../../domain/delivery/webhooks/catalogue.ts";
 import { readFeed } from "../../domain/delivery/webhooks/feed.ts";
 import { makeTestEvent } from "../../domain/delivery/webhooks/delivery-list.ts";
 import { group } from "../route.ts";
@@ -114,32 +114,6 @@ const Types = z
     override: { type: "string" },
   });
 
-const WebhookEventBody = z
-  .object({
-    id: z.uuid(),
-    type: z.string(),
-    projectId: z.uuid(),
-    createdAt: z.iso.datetime(),
-    data: z.record(z.string(), z.unknown()),
-  })
-  .meta({ id: "WebhookEvent" });
-
-const EventTypeBody = z
-  .object({
-    type: z.string(),
-    occurs: z.string().meta({ description: "When it is sent" }),
-    isInWildcard: z
-      .boolean()
-      .meta({ description: "`*` covers it; the others are many, and are to be named" }),
-    isAvailable: z.boolean().meta({ description: "false: the service does not bring it about yet" }),
-    schema: z
-      .record(z.string(), z.unknown())
-      .nullable()
-      .meta({ description: "JSON Schema (2020-12) of the whole payload; more fields may come" }),
-    example: WebhookEventBody.nullable().meta({ description: "A payload as it arrives" }),
-  })
-  .meta({ id: "WebhookEventType" });
-
 const anyone = group({
   tag: "Webhooks",
   project: "none",
@@ -154,7 +128,7 @@ export const webhookRoutes = [
   anyone.get("/webhooks/event-types", "listWebhookEventTypes", {
     summary: "List the types of events that webhooks are sent",
     description: "With the shape of each, and an example. `prefix.*` subscribes to those that begin so.",
-    response: z.object({ data: z.array(EventTypeBody) }),
+    response: z.object({ data: z.array(EventTypeInfo) }),
     outside: async () => ({ data: eventTypes().map((info) => ({ ...info })) }),
   }),
   ofProject.get("/webhook-events", "listWebhookEvents", {
@@ -181,7 +155,7 @@ export const webhookRoutes = [
       types: Types,
     }),
     response: z.object({
-      data: z.array(WebhookEventBody),
+      data: z.array(WebhookEvent),
       pagination: z.object({
         limit: z.int(),
         nextCursor: z.string().meta({ description: "Given also when there is nothing new" }),
@@ -203,7 +177,7 @@ export const webhookRoutes = [
     example: { eventType: "player.level_up" },
     status: 201,
     response: z.object({
-      event: WebhookEventBody,
+      event: WebhookEvent,
       deliveries: z.int().meta({ description: "Webhooks that it goes to" }),
     }),
     run: async (work, { projectId, body }) => {

@@ -1,3 +1,4 @@
+import { z } from "zod";
 import type { Plan } from "../../kernel/caller.ts";
 import { DomainError } from "../../kernel/errors.ts";
 
@@ -51,21 +52,23 @@ export type ProviderSubscription = {
 };
 
 /** An invoice as it is shown; times are ISO 8601. */
-type Invoice = {
-  id: string;
-  number: string | null;
-  status: string;
-  currency: string;
-  /** In the currency's smallest unit. */
-  total: number;
-  amountDue: number;
-  amountPaid: number;
-  periodStart: string;
-  periodEnd: string;
-  hostedUrl: string | null;
-  pdfUrl: string | null;
-  createdAt: string;
-};
+export const Invoice = z
+  .object({
+    id: z.string(),
+    number: z.string().nullable(),
+    status: z.string().meta({ description: "draft, open, paid, uncollectible or void" }),
+    currency: z.string(),
+    total: z.int().meta({ description: "In the currency's smallest unit, such as cents" }),
+    amountDue: z.int(),
+    amountPaid: z.int(),
+    periodStart: z.iso.datetime(),
+    periodEnd: z.iso.datetime(),
+    hostedUrl: z.string().nullable(),
+    pdfUrl: z.string().nullable(),
+    createdAt: z.iso.datetime(),
+  })
+  .meta({ id: "BillingInvoice" });
+export type Invoice = z.output<typeof Invoice>;
 
 type Checkout = { customerId: string; priceId: string; successUrl: string; cancelUrl: string };
 

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { sql } from "kysely";
 import { forgetKeys } from "../api-keys/api-key.ts";
 import { audit } from "../audit/audit.ts";
-import { lockTenant, NAME_MAX } from "../tenants/tenant.ts";
+import { lockTenant, Name, NAME_MAX } from "../tenants/tenant.ts";
 import {
   Lives,
   type ProjectSettings,
@@ -18,7 +18,8 @@ import type { PageQuery } from "../../kernel/paging.ts";
 import { containing } from "../../kernel/db.ts";
 import { changeConfig, findPage, getRow, type Work } from "../../kernel/work.ts";
 import { definedOf, shown } from "../../kernel/json.ts";
-import { forgetProjects, Project, settingsOf } from "./project.ts";
+import { AllowedOrigins, forgetProjects, Project, settingsOf } from "./project.ts";
+import { isIanaName } from "../../kernel/zones.ts";
 
 /** A partial change of settings, with each field of `lives` and `traceSampling` optional. */
 export const SettingsPatch = SettingsShape.extend({
@@ -44,14 +45,25 @@ export const mergeSettings = (
 /** Maximum projects where the plan has no limit. */
 export const PROJECTS_PER_TENANT_MAX = 1_000;
 
-type NewProject = {
-  name: string;
-  description?: string | null | undefined;
-  timezone?: string | undefined;
-  settings?: SettingsPatch | undefined;
-  /** Replaced as a whole. */
-  allowedOrigins?: string[] | undefined;
-};
+const DESCRIPTION_MAX = 2_000;
+export const NewProject = z.object({
+  name: Name.meta({ example: "Space Farmers" }),
+  description: z.string().max(DESCRIPTION_MAX).nullable().optional(),
+  timezone: z
+    .string()
+    .max(64)
+    .refine(isIanaName, "must be an IANA time zone, such as Europe/Berlin")
+    .optional()
+    .meta({ description: "IANA name; default UTC", example: "Europe/Berlin" }),
+  settings: SettingsPatch.optional(),
+  allowedOrigins: AllowedOrigins.optional().meta({
+    description:
+      "Origins whose pages may use the project's keys and rooms; empty: all. Requests without the header " +
+      "Origin, as servers send them, are not concerned, and console users neither",
+    example: ["https://game.example.com"],
+  }),
+});
+export type NewProject = z.output<typeof NewProject>;
 export type ProjectChange = { [K in keyof NewProject]?: NewProject[K] | undefined };
 
 /**

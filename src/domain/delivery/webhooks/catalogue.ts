@@ -51,22 +51,34 @@ export const isPattern = (pattern: string): boolean => {
 };
 
 /** An event as sent to webhooks. */
-export type WebhookEvent = { id: string; type: string; projectId: string; createdAt: string; data: Json };
+export const WebhookEvent = z
+  .object({
+    id: z.uuid(),
+    type: z.string(),
+    projectId: z.uuid(),
+    createdAt: z.iso.datetime(),
+    data: z.record(z.string(), z.unknown()),
+  })
+  .meta({ id: "WebhookEvent" });
+export type WebhookEvent = z.output<typeof WebhookEvent>;
 
 /** A type's entry in the catalogue. */
-type EventTypeInfo = {
-  type: string;
-  /** When it is sent. */
-  occurs: string;
-  /** Whether `*` covers it; other types are frequent and must be named. */
-  isInWildcard: boolean;
-  /** false: the service does not emit such events yet. */
-  isAvailable: boolean;
-  /** JSON Schema of the whole payload; null while it is not available. */
-  schema: Json | null;
-  /** A payload as it may be; null while it is not available. */
-  example: WebhookEvent | null;
-};
+export const EventTypeInfo = z
+  .object({
+    type: z.string(),
+    occurs: z.string().meta({ description: "When it is sent" }),
+    isInWildcard: z
+      .boolean()
+      .meta({ description: "`*` covers it; the others are many, and are to be named" }),
+    isAvailable: z.boolean().meta({ description: "false: the service does not bring it about yet" }),
+    schema: z
+      .record(z.string(), z.unknown())
+      .nullable()
+      .meta({ description: "JSON Schema (2020-12) of the whole payload; more fields may come" }),
+    example: WebhookEvent.nullable().meta({ description: "A payload as it arrives" }),
+  })
+  .meta({ id: "WebhookEventType" });
+export type EventTypeInfo = z.output<typeof EventTypeInfo>;
 
 /** Stands for the types of events that rules emit. */
 export const CUSTOM_TYPE = "custom.*";

@@ -1,6 +1,6 @@
 import { defineEntity, LockMode, p, UniqueConstraintViolationException } from "@mikro-orm/core";
 import { sql } from "kysely";
-import type { z } from "zod";
+import { z } from "zod";
 import { auditDefinition } from "../../accounts/audit/audit.ts";
 import { refuseInUse } from "./references.ts";
 import { changeRunning, checkSize } from "./running.ts";
@@ -201,13 +201,13 @@ export const withSecretsOf = <D extends Json>(kind: string, document: D, before:
 };
 
 /** A published version as the API shows it. */
-type ShownVersion = {
-  version: number;
-  definition: Json;
-  publishedAt: string;
-  /** Whether it is the version that runs. */
-  isPublished: boolean;
-};
+export const ShownVersion = z.object({
+  version: z.int(),
+  definition: z.record(z.string(), z.unknown()),
+  publishedAt: z.iso.datetime(),
+  isPublished: z.boolean().meta({ description: "The one that runs" }),
+});
+export type ShownVersion = z.output<typeof ShownVersion>;
 
 type Owner = Pick<Definition, "id" | "projectId" | "kind" | "version">;
 type Row = Omit<RowOf<ShownVersion>, "isPublished"> & { total: number };

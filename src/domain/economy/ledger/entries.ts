@@ -1,3 +1,4 @@
+import { z } from "zod";
 import { type RawBuilder, sql } from "kysely";
 import type { LedgerRow } from "../../evaluation/effects.ts";
 import { type Chained, chainHash } from "../../evaluation/ledger/append.ts";
@@ -14,12 +15,13 @@ const PAGE = 1_000;
 /**
  * `firstInvalidSeq`: the first entry that is missing, was changed, or does not follow from those before it.
  */
-type Verdict = {
-  valid: boolean;
-  entries: number;
-  headHash: string | null;
-  firstInvalidSeq?: number;
-};
+export const Verdict = z.object({
+  valid: z.boolean(),
+  entries: z.int(),
+  headHash: z.string().nullable().meta({ description: "Hash of the newest entry; null without entries" }),
+  firstInvalidSeq: z.int().optional(),
+});
+export type Verdict = z.output<typeof Verdict>;
 
 type Head = { seq: number; hash: string | null };
 type VerifiedRow = Chained & Pick<LedgerRow, "seq" | "hash">;

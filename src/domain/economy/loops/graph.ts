@@ -1,10 +1,11 @@
+import { z } from "zod";
 import { sql } from "kysely";
 import { createCauses, directCauses } from "./causes.ts";
 import { ANY_KEY, partsOf } from "../../evaluation/causes.ts";
 import type { RuleDocument } from "../../evaluation/language/document.ts";
 import { patternsOf } from "../../evaluation/language/patterns.ts";
 import type { Stored } from "../../evaluation/live.ts";
-import type { RuleStatus } from "../../evaluation/running/outcome.ts";
+import { RULE_STATUSES, type RuleStatus } from "../../evaluation/running/outcome.ts";
 import { isReservedType, RESERVED_EVENT_TYPES } from "../../kernel/events/event-types.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import type { Work } from "../../kernel/work.ts";
@@ -178,29 +179,32 @@ export const GRAPH_EDGES_MAX = 5_000;
 
 export type GraphRule = { id: string; key: string; status: RuleStatus; definition: RuleDocument };
 
-type GraphNode = {
-  ruleId: string;
-  key: string;
-  name: string;
-  status: RuleStatus;
-  /** Patterns of event types that trigger it. */
-  listensTo: string[];
-  /** Event types that it can cause, including through rewards, badges and streaks. */
-  causes: string[];
-};
-/** `from` causes each type in `via`, which triggers `to`. Both are ids of rules. */
-type GraphEdge = { from: string; to: string; via: string[] };
-
+export const RuleGraph = z
+  .object({
+    nodes: z.array(
+      z.object({
+        ruleId: z.uuid(),
+        key: z.string(),
+        name: z.string(),
+        status: z.enum(RULE_STATUSES),
+        listensTo: z.array(z.string()),
+        causes: z.array(z.string()),
+      }),
+    ),
+    edges: z.array(z.object({ from: z.uuid(), to: z.uuid(), via: z.array(z.string()) })),
+    cycles: z.array(
+      z.object({
+        rules: z.array(z.object({ ruleId: z.uuid(), key: z.string() })),
+        path: z.array(z.string()).meta({ description: "One way round: rules and event types by turns" }),
+        isBounded: z.boolean().meta({ description: "A limit, cooldown, budget or stopOnMatch ends it" }),
+      }),
+    ),
+    truncated: z.boolean(),
+  })
+  .meta({ id: "RuleGraph" });
+export type RuleGraph = z.output<typeof RuleGraph>;
 /** Rules that can trigger one another in a cycle: those on an endless one, or all on one that ends. */
-export type Cycle = {
-  rules: { ruleId: string; key: string }[];
-  /** One cycle: rules alternating with the event types between them. */
-  path: string[];
-  /** Whether a limit, cooldown, budget or `stopOnMatch` ends every cycle; otherwise no rule on it has one. */
-  isBounded: boolean;
-};
-
-type RuleGraph = { nodes: GraphNode[]; edges: GraphEdge[]; cycles: Cycle[]; truncated: boolean };
+export type Cycle = RuleGraph["cycles"][number];
 
 /**
  * A graph whose nodes are rules, the events they cause and their subscriptions, so that its edges are as few
@@ -315,7 +319,7 @@ const cyclesOf = ({ rules, names, edges }: Net): Cycle[] => {
   return cycles;
 };
 
-const nodesOf = ({ rules, causes }: Net): GraphNode[] =>
+const nodesOf = ({ rules, causes }: Net): RuleGraph["nodes"] =>
   rules.map(({ id, key, status, links }, i) => ({
     ruleId: id,
     key,
@@ -340,8 +344,8 @@ export const graphOf = (rules: readonly GraphRule[], definitions: Definitions): 
   graphOfLinked({ rules: rules.map(linked), definitions });
 
 /** Stops one past the limit, so that a project of a thousand rules on `*` costs no more. */
-const edgesOf = ({ rules, edges, names }: Net): GraphEdge[] => {
-  const found: GraphEdge[] = [];
+const edgesOf = ({ rules, edges, names }: Net): RuleGraph["edges"] => {
+  const found: RuleGraph["edges"] = [];
   for (const [from, { id }] of rules.entries()) {
     const viaOf = new Map<number, Set<string>>();
     for (const type of edges[from]!) {

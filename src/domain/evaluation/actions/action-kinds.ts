@@ -28,12 +28,11 @@ import { isMeta } from "../boards/definition.ts";
 import { submitScore as submit } from "../boards/submit.ts";
 import { grantReward as giveReward } from "../rewards/shared-keys.ts";
 import { RuleFailure } from "../running/outcome.ts";
-import type { Json } from "../../kernel/events/events.ts";
 import { isReservedType } from "../../kernel/events/event-types.ts";
 import { emitCustom } from "../emit.ts";
 import { boostFields, BoostStacking } from "../boosts/campaign-boost.ts";
 import { startBoost } from "../boosts/boosts.ts";
-import { adjustLives as changeLives, type LivesChange, UNLIMITED_SECONDS_MAX } from "../lives/lives.ts";
+import { adjustLives as changeLives, UNLIMITED_SECONDS_MAX } from "../lives/lives.ts";
 import { capsOf } from "../caps/caps.ts";
 import { adjustCurrency as changeCurrency } from "../currencies/adjust.ts";
 import { grantXp as giveXp } from "../xp/xp.ts";
@@ -105,39 +104,31 @@ const adjustCurrency = actionKind({
   },
 });
 
-const livesAdjustmentSchema = z
-  .strictObject({
-    type: z.literal("adjust_lives"),
-    ...actionFields,
-    amount: Expression.optional(),
-    refill: z.literal("FULL").optional(),
-    unlimitedSeconds: z.int().min(1).max(UNLIMITED_SECONDS_MAX).optional(),
-    onInsufficient: OnInsufficient.default("CLAMP"),
-  })
-  .refine(
-    ({ amount, refill, unlimitedSeconds }) =>
-      [amount, refill, unlimitedSeconds].filter((given) => given !== undefined).length === 1,
-    { path: ["amount"], message: "give exactly one of amount, refill and unlimitedSeconds" },
-  );
-
-type LivesAdjustment = Pick<LivesChange, "amount" | "refill" | "unlimitedSeconds"> & {
-  onInsufficient: OnInsufficient;
-};
-
 /** Adds or removes lives, refills them, or makes them unlimited for a time. */
-const adjustLives = actionKind<typeof livesAdjustmentSchema, LivesAdjustment>({
+const adjustLives = actionKind({
   type: "adjust_lives",
   summary: "Adds, removes or refills lives, or makes them unlimited for a time",
-  schema: livesAdjustmentSchema,
+  schema: z
+    .strictObject({
+      type: z.literal("adjust_lives"),
+      ...actionFields,
+      amount: Expression.optional(),
+      refill: z.literal("FULL").optional(),
+      unlimitedSeconds: z.int().min(1).max(UNLIMITED_SECONDS_MAX).optional(),
+      onInsufficient: OnInsufficient.default("CLAMP"),
+    })
+    .refine(
+      ({ amount, refill, unlimitedSeconds }) =>
+        [amount, refill, unlimitedSeconds].filter((given) => given !== undefined).length === 1,
+      { path: ["amount"], message: "give exactly one of amount, refill and unlimitedSeconds" },
+    ),
   causes: () => CAUSES.lives,
   canFail: ({ onInsufficient }) => onInsufficient === "FAIL_RULE",
   compile: ({ amount: expression, refill, unlimitedSeconds, onInsufficient }) => {
-    if (refill !== undefined) return () => ({ refill, onInsufficient });
-    if (unlimitedSeconds !== undefined) return () => ({ unlimitedSeconds, onInsufficient });
-    const amountOf = compileExpression(expression!);
+    const amountOf = expression && compileExpression(expression);
     return (turn) => {
-      const amount = Math.floor(amountOf(turn));
-      return amount === 0 ? undefined : { amount, onInsufficient };
+      const amount = amountOf && Math.floor(amountOf(turn));
+      return amount === 0 ? undefined : { amount, refill, unlimitedSeconds, onInsufficient };
     };
   },
   perform: (turn, { onInsufficient, ...change }, { key, cause, reason, actionId }) => {
@@ -149,18 +140,16 @@ const adjustLives = actionKind<typeof livesAdjustmentSchema, LivesAdjustment>({
   },
 });
 
-const boostOrderSchema = z.strictObject({
-  type: z.literal("apply_boost"),
-  ...actionFields,
-  ...boostFields,
-  stacking: BoostStacking.default("MAX"),
-});
-
 /** Starts a boost that multiplies later gains of the player. */
 export const applyBoost = actionKind({
   type: "apply_boost",
   summary: "Multiplies later grants",
-  schema: boostOrderSchema,
+  schema: z.strictObject({
+    type: z.literal("apply_boost"),
+    ...actionFields,
+    ...boostFields,
+    stacking: BoostStacking.default("MAX"),
+  }),
   mentions: ({ applies }) => assetMentions("applies", applies),
   causes: ({ boostKey }) => about(CAUSES.boost, boostKey),
   compile:
@@ -174,26 +163,24 @@ const PROPERTIES_MAX = 50;
 /** Destinations of an emitted event: other rules, webhooks, the live stream, the player's inbox. */
 export const CHANNELS = ["rules", "webhook", "realtime", "inbox"] as const;
 
-const emissionSchema = z.strictObject({
-  type: z.literal("emit_event"),
-  ...actionFields,
-  eventType: z
-    .string()
-    .regex(/^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,99}$/, "must be an event type such as order.paid")
-    .refine((type) => !isReservedType(type), "is reserved for the service's own events"),
-  properties: smallRecord(NamedValues, PROPERTIES_MAX, `more than ${PROPERTIES_MAX} properties`).default({}),
-  channels: z.array(z.enum(CHANNELS)).min(1).max(CHANNELS.length),
-});
-
-type Emission = { eventType: string; properties: Json; channels: readonly string[] };
-
 const TOO_LARGE = `the properties are larger than ${PASSED_ON_MAX_BYTES / 1_024} KiB`;
 
 /** Emits an event of the integrator's own. Oversized properties fail the rule. */
-const emitEvent = actionKind<typeof emissionSchema, Emission>({
+const emitEvent = actionKind({
   type: "emit_event",
   summary: "Emits an event of your own, for other rules, webhooks, the live stream or the inbox",
-  schema: emissionSchema,
+  schema: z.strictObject({
+    type: z.literal("emit_event"),
+    ...actionFields,
+    eventType: z
+      .string()
+      .regex(/^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,99}$/, "must be an event type such as order.paid")
+      .refine((type) => !isReservedType(type), "is reserved for the service's own events"),
+    properties: smallRecord(NamedValues, PROPERTIES_MAX, `more than ${PROPERTIES_MAX} properties`).default(
+      {},
+    ),
+    channels: z.array(z.enum(CHANNELS)).min(1).max(CHANNELS.length),
+  }),
   causes: ({ eventType, channels }) => (channels.includes("rules") ? [eventType] : []),
   canFail: () => true,
   compile: ({ eventType, properties, channels }) => {
@@ -208,28 +195,21 @@ const emitEvent = actionKind<typeof emissionSchema, Emission>({
 
 const YEAR_SECONDS = 31_536_000;
 
-const rewardGrantSchema = z.strictObject({
-  type: z.literal("grant_reward"),
-  ...actionFields,
-  rewardKey: Key,
-  quantity: z.int().min(1).max(100).default(1),
-  delivery: z.enum(["AUTO", "CLAIM"]).default("AUTO"),
-  expiresInSeconds: z.int().min(60).max(YEAR_SECONDS).optional(),
-});
-
-type RewardGrant = Pick<
-  z.output<typeof rewardGrantSchema>,
-  "rewardKey" | "quantity" | "delivery" | "expiresInSeconds"
->;
-
 /**
  * Grants a reward of the catalogue. A reward that cannot be granted fails the rule, so that a player never
  * pays for nothing.
  */
-const grantReward = actionKind<typeof rewardGrantSchema, RewardGrant>({
+const grantReward = actionKind({
   type: "grant_reward",
   summary: "Grants a reward of the catalogue",
-  schema: rewardGrantSchema,
+  schema: z.strictObject({
+    type: z.literal("grant_reward"),
+    ...actionFields,
+    rewardKey: Key,
+    quantity: z.int().min(1).max(100).default(1),
+    delivery: z.enum(["AUTO", "CLAIM"]).default("AUTO"),
+    expiresInSeconds: z.int().min(60).max(YEAR_SECONDS).optional(),
+  }),
   mentions: ({ rewardKey }) => mentionsAt("rewardKey", "reward", rewardKey),
   causes: ({ rewardKey }) => about(CAUSES.reward, rewardKey),
   canFail: () => true,

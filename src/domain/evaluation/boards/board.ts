@@ -192,10 +192,6 @@ const calendarBounds = (series: Series, calendar: Calendar, atMs: number): Windo
   };
 };
 
-/** Returns the next window; undefined when there is none. */
-export const nextWindow = (timed: Timed, { endsAtMs }: Window): Window | undefined =>
-  endsAtMs === null ? undefined : windowAt(timed, endsAtMs);
-
 /** Returns when the first window after a moment begins, in ms; undefined when none does. */
 export const nextStart = (timed: Timed, atMs: number): number | undefined => {
   const { kind, cron, timezone, startsAt } = timed.period;
@@ -215,6 +211,7 @@ export const windowOf = (timed: Timed, key: string): Window | undefined => {
 };
 
 const WEEK = /^(\d{4})-W(\d{2})$/;
+const DATED = /^\d{4}(-\d{2}){0,2}(T\d{2}:\d{2}Z)?$/;
 const QUARTER = /^(\d{4})-Q([1-4])$/;
 const DAY_MS = 86_400_000;
 
@@ -233,18 +230,10 @@ const momentOf = (period: Timing, name: string): number | undefined => {
 
 const firstDateOf = (kind: PeriodKind, name: string): string | undefined => {
   if (kind === "QUARTERLY") return firstDateOfQuarter(name);
-  const simple = SIMPLE_NAMES[kind];
-  if (simple) return simple.name.test(name) ? `${name}${simple.rest}` : undefined;
+  // A name of another kind is refused by what it is the window of.
+  if (kind !== "WEEKLY") return DATED.test(name) ? name : undefined;
   const [, year, week] = WEEK.exec(name) ?? [];
   return year === undefined ? undefined : mondayOf(year, Number(week));
-};
-
-/** Names that are the beginning of their first date, and the rest of it. */
-const SIMPLE_NAMES: Partial<Record<PeriodKind, { name: RegExp; rest: string }>> = {
-  DAILY: { name: /^\d{4}-\d{2}-\d{2}$/, rest: "" },
-  MONTHLY: { name: /^\d{4}-\d{2}$/, rest: "-01" },
-  YEARLY: { name: /^\d{4}$/, rest: "-01-01" },
-  CRON: { name: /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}Z$/, rest: "" },
 };
 
 const firstDateOfQuarter = (name: string): string | undefined => {

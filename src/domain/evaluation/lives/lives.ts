@@ -1,11 +1,17 @@
 import type { Cause } from "../../kernel/events/events.ts";
-import type { LivesView } from "../../kernel/events/shapes.ts";
+import { Lives as LivesShape, type LivesView } from "../../kernel/events/shapes.ts";
 import { isoOf } from "../../kernel/iso-time.ts";
 import { appendLedger } from "../ledger/append.ts";
 import type { PlayerState } from "../player-state.ts";
 import type { LivesSettings } from "../project-settings.ts";
 import type { LedgerRow } from "../effects.ts";
 import { playerOf, type Turn } from "../turn.ts";
+
+/** Lives as the API shows them. */
+export const ShownLives = LivesShape.extend({
+  nextLifeAt: LivesShape.shape.nextLifeAt.meta({ description: "Null when full" }),
+  fullAt: LivesShape.shape.fullAt.meta({ description: "Null when full" }),
+}).meta({ id: "Lives" });
 
 /** Maximum lives of a player, also where grants may exceed the project's maximum. */
 export const LIVES_MAX = 1_000_000;
@@ -16,9 +22,9 @@ export const UNLIMITED_AHEAD_MAX_MS = 365 * 86_400_000;
 
 /** Exactly one of `amount` (signed), `refill` and `unlimitedSeconds`. */
 export type LivesChange = {
-  amount?: number;
-  refill?: "FULL";
-  unlimitedSeconds?: number;
+  amount?: number | undefined;
+  refill?: "FULL" | undefined;
+  unlimitedSeconds?: number | undefined;
   onInsufficient?: "REFUSE" | "CLAMP";
   cause: Cause;
   key: string;

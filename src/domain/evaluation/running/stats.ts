@@ -1,3 +1,4 @@
+import { z } from "zod";
 import type { Effects } from "../effects.ts";
 import type { ObservedRule, RuleObserver, RuleReason } from "./outcome.ts";
 import { type EventTrace, failingLeaf } from "../trace/trace.ts";
@@ -5,7 +6,8 @@ import { type EventTrace, failingLeaf } from "../trace/trace.ts";
 const HOUR_MS = 3_600_000;
 
 /** Counts by name: reasons, paths of conditions, assets, time buckets. */
-export type Histogram = Record<string, number>;
+export const Histogram = z.record(z.string(), z.number());
+export type Histogram = z.output<typeof Histogram>;
 
 /** Counts of one rule in one hour. */
 export type RuleCounts = Counts & { projectId: string; ruleId: string; hourMs: number };
@@ -42,21 +44,6 @@ export const addAll = (into: Histogram, from: Histogram): void => {
   for (const [name, n] of Object.entries(from)) add(into, name, n);
 };
 
-/** Collects the statistics of one batch. `commit` counts them; a batch that is rolled back never commits. */
-export type BatchStats = {
-  observerOf(projectId: string): RuleObserver;
-  commit(effects: Effects, nowMs: number): void;
-};
-
-/** Counts of a worker process that have not been written yet. */
-export type StatsRecorder = {
-  openBatch(): BatchStats;
-  /** Returns the counts and resets them. */
-  take(): RuleCounts[];
-  /** Restores counts that could not be written. */
-  restore(counts: readonly RuleCounts[]): void;
-};
-
 type Tally = Partial<Record<RuleReason, number>>;
 
 type ProjectTally = { tallies: Map<ObservedRule, Tally>; observer: RuleObserver };
@@ -71,7 +58,8 @@ const tallyProject = (): ProjectTally => {
   return { tallies, observer };
 };
 
-export const createStatsRecorder = (): StatsRecorder => {
+/** Keeps the counts of a worker process that have not been written yet. */
+export const createStatsRecorder = () => {
   let kept = new Map<string, RuleCounts>();
   const countsOf = (projectId: string, ruleId: string, hourMs: number): RuleCounts => {
     const id = `${projectId}${ruleId}${hourMs}`;
@@ -80,15 +68,16 @@ export const createStatsRecorder = (): StatsRecorder => {
     return known;
   };
   return {
+    /** Collects the statistics of one batch. `commit` counts them; a batch that is rolled back never commits. */
     openBatch: () => {
       const projects = new Map<string, ProjectTally>();
       return {
-        observerOf: (projectId) => {
+        observerOf: (projectId: string): RuleObserver => {
           let project = projects.get(projectId);
           if (!project) projects.set(projectId, (project = tallyProject()));
           return project.observer;
         },
-        commit: (effects, nowMs) => {
+        commit: (effects: Effects, nowMs: number): void => {
           const hourMs = nowMs - (nowMs % HOUR_MS);
           for (const [projectId, { tallies }] of projects)
             for (const [rule, tally] of tallies) addTally(countsOf(projectId, rule.id, hourMs), tally);
@@ -98,16 +87,20 @@ export const createStatsRecorder = (): StatsRecorder => {
         },
       };
     },
-    take: () => {
+    /** Returns the counts and resets them. */
+    take: (): RuleCounts[] => {
       const taken = [...kept.values()];
       kept = new Map();
       return taken;
     },
-    restore: (counts) => {
+    /** Restores counts that could not be written. */
+    restore: (counts: readonly RuleCounts[]): void => {
       for (const one of counts) addCounts(countsOf(one.projectId, one.ruleId, one.hourMs), one);
     },
   };
 };
+
+export type StatsRecorder = ReturnType<typeof createStatsRecorder>;
 
 export const noCounts = () => ({
   evaluated: 0,

@@ -1,12 +1,14 @@
+import { z } from "zod";
 import { entryAt, fromRankScore } from "../boards/lists.ts";
-import type { Spender } from "../event-cost.ts";
-import { explainGroup, type TraceNode } from "../language/groups.ts";
+import { Spender } from "../event-cost.ts";
+import { explainGroup, SHOWN_JSON_MAX, SHOWN_TEXT_MAX, type TraceNode } from "../language/groups.ts";
 import type { RuleEvent } from "../rule-event.ts";
 import type { CompiledRule, RuleSet } from "../running/compile.ts";
-import type { Outcome, RuleReason } from "../running/outcome.ts";
+import { type Outcome, RULE_REASONS } from "../running/outcome.ts";
 import { type ConsiderOptions, considerRule, createStops, findCandidates } from "../running/run.ts";
-import { type QuestVerdict, stepsHitOf, type TraceSink, type Turn, write } from "../turn.ts";
+import { QuestVerdict, stepsHitOf, type TraceSink, type Turn, write } from "../turn.ts";
 import type { Cause } from "../../kernel/events/events.ts";
+import { Data } from "../../kernel/events/shapes.ts";
 import { fnv1a } from "../../kernel/ids.ts";
 import type { TraceRow } from "../effects.ts";
 import type { PlanTurn, ProjectPlan } from "../project-plan.ts";
@@ -20,27 +22,93 @@ export type Effect<D = unknown> = { type: string; data: D; cause: Cause };
 /** One condition or group of a trace. `skipped`: the outcome was decided without it. */
 export type ExplainedNode = Omit<TraceNode, "children"> & { skipped?: boolean; children?: ExplainedNode[] };
 
+const SHOWN =
+  `What the condition saw. Of a long value, as of \`expected\`, a text of its beginning that ends in "…": ` +
+  `${SHOWN_TEXT_MAX} characters of a text, ${SHOWN_JSON_MAX} of the JSON of a list or an object`;
+
+const ExplainedNode: z.ZodType<ExplainedNode> = z
+  .object({
+    path: z.string().meta({ example: "conditions.all[0]" }),
+    type: z.string().meta({ example: "event_property" }),
+    op: z.string().optional(),
+    expected: z.unknown().optional(),
+    actual: z.unknown().optional().meta({ description: SHOWN }),
+    pass: z.boolean(),
+    skipped: z.boolean().optional().meta({ description: "The outcome of its group was clear without it" }),
+    get children() {
+      return z.array(ExplainedNode).optional();
+    },
+  })
+  .meta({ id: "TraceNode" }) as never;
+
+const Effects: z.ZodType<Effect[]> = z.array(
+  z.object({ type: z.string(), data: z.unknown(), cause: Data }),
+) as never;
+
 /**
  * The outcome of one rule for an event, with the reason. Every condition is shown, also those that did not
  * matter.
  */
-type RuleTrace = {
-  ruleId: string;
-  ruleKey: string;
-  version: number;
-  /** Evaluated without effect: what it would have done is in `effects`. */
-  shadow: boolean;
-  fired: boolean;
-  reason: RuleReason;
-  detail?: string;
-  nextEligibleAt?: string;
-  stoppedBy?: string;
-  conditions?: ExplainedNode;
-  effects: Effect[];
-  warnings: string[];
-  /** Time of the rule itself, without its explanation. */
-  micros: number;
+const RuleTrace = z
+  .object({
+    ruleId: z.uuid(),
+    ruleKey: z.string(),
+    version: z.int().meta({ description: "Version that ran: published or draft; 0 for an inline rule" }),
+    shadow: z.boolean().meta({ description: "Nothing of `effects` was done" }),
+    fired: z.boolean(),
+    reason: z.enum(RULE_REASONS).meta({ example: "CONDITIONS_NOT_MET" }),
+    detail: z.string().optional(),
+    nextEligibleAt: z.iso.datetime().optional(),
+    stoppedBy: z.string().optional().meta({ description: "Key of the rule whose stopOnMatch ended it" }),
+    conditions: ExplainedNode.optional(),
+    effects: Effects,
+    warnings: z.array(z.string()),
+    micros: z.int().meta({ description: "Time that the rule took, in microseconds" }),
+  })
+  .meta({ id: "RuleTrace" });
+type RuleTrace = z.output<typeof RuleTrace>;
+
+/** The fields of a trace in the order of the answer: those of derived events stand between the two. */
+const evaluated = {
+  eventId: z.uuid().nullable().meta({ description: "Null for a simulated and for a derived event" }),
+  eventType: z.string(),
+  player: z.object({ playerId: z.uuid().nullable(), externalUserId: z.string() }),
+  evaluatedAt: z.iso.datetime(),
+  rulesIndexed: z.int().meta({ description: "Rules that listen to the event's type" }),
+  rules: z.array(RuleTrace),
+  quests: z
+    .array(QuestVerdict)
+    .optional()
+    .meta({ description: "Quests that count events of the type: whether this one counted, and if not, why" }),
+  effects: Effects.meta({ description: "Effects without a rule: streaks, badges, segments" }),
 };
+
+const ended = {
+  leaderboards: z.array(z.object({ key: z.string(), before: z.number().nullable(), after: z.number() })),
+  warnings: z.array(z.string()),
+  truncated: z.boolean().meta({ description: "Something was left out" }),
+  guarded: z.array(z.string()).optional().meta({ description: "Event types that the loop guard cut off" }),
+  loop: z.array(z.string()).optional().meta({ description: "Keys of the rules that set one another off" }),
+  steps: z
+    .object({ rules: z.int(), written: z.int().optional() })
+    .optional()
+    .meta({ description: "Steps of the rules, and bytes that they wrote: see `evaluation` at GET /limits" }),
+  dearest: Spender.optional().meta({ description: "The rule that took most, where that was too much" }),
+  error: z.string().optional().meta({ description: "Why the event could not be evaluated" }),
+};
+
+/** How an event was evaluated, with all its effects. Scores of the root event include everything derived. */
+export type EventTrace = z.output<z.ZodObject<typeof evaluated & typeof ended>> & { derived: EventTrace[] };
+
+export const eventTraceFields = {
+  ...evaluated,
+  get derived() {
+    return z.array(EventTrace).meta({ description: "The events that this one brought about, in order" });
+  },
+  ...ended,
+};
+
+export const EventTrace: z.ZodType<EventTrace> = z.object(eventTraceFields).meta({ id: "EventTrace" });
 
 type TraceRules = ConsiderOptions & {
   /** Called with the range of outbox rows that a rule has written. */
@@ -168,38 +236,6 @@ export const failingLeaf = (node: ExplainedNode): string | undefined => {
   return node.path;
 };
 
-/** How an event was evaluated, with all its effects. */
-export type EventTrace = {
-  eventId: string | null;
-  eventType: string;
-  /** The id is null where the player could not be read. */
-  player: { playerId: string | null; externalUserId: string };
-  evaluatedAt: string;
-  /** Number of rules that listen to the event's type. */
-  rulesIndexed: number;
-  rules: RuleTrace[];
-  /** The quests that count events of the type; absent in traces of earlier versions of the service. */
-  quests?: QuestVerdict[];
-  /** Effects not caused by rules: by streaks, badges that follow a metric, segments. */
-  effects: Effect[];
-  derived: EventTrace[];
-  /** Scores before and after; for the root event including everything derived. */
-  leaderboards: { key: string; before: number | null; after: number }[];
-  warnings: string[];
-  /** Something was left out: rules beyond TRACED_RULES_MAX, events that the loop guard cut off, or size. */
-  truncated: boolean;
-  /** Types that the loop guard cut off. */
-  guarded?: string[];
-  /** Keys of the rules that triggered one another, where the loop guard held the last of them. */
-  loop?: string[];
-  /** Steps that rules took, and bytes that they wrote; for the root only. */
-  steps?: { rules: number; written: number };
-  /** The rule that took most, where that was too much. */
-  dearest?: Spender;
-  /** Why the event could not be evaluated. */
-  error?: string;
-};
-
 /** Maximum quests that are shown for one event. */
 const QUESTS_SHOWN_MAX = 100;
 
@@ -216,7 +252,6 @@ type Tracer = TraceSink & { result(): EventTrace };
 /** Creates a tracer of evaluation with these rules. To be passed to `openTurn`. */
 export const createTrace = (rules: RuleSet, options: TraceOptions): Tracer => {
   const nodes = new Map<RuleEvent, EventTrace>();
-  const own = new Map<EventTrace, Own>();
   let root: Own | undefined;
   let open: Own | undefined;
   return {
@@ -232,7 +267,6 @@ export const createTrace = (rules: RuleSet, options: TraceOptions): Tracer => {
         derived: turn.root.derived.length,
         slices: [],
       };
-      own.set(trace, open);
       if (root) (nodes.get(turn.event) ?? root.trace).derived.push(trace);
       else root = { ...open, scores: scoresOf(turn) };
     },

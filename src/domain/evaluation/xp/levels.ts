@@ -39,14 +39,15 @@ export type CurveInput = z.output<typeof CurveInput>;
 export type LevelCurve = CurveInput & { thresholds: number[] };
 
 /** Progress between two levels. XP values are totals from 0; `percent` is 0 to 100, rounded down. */
-export type LevelProgress = {
-  level: number;
-  levelName: string | null;
-  xpForLevel: number;
-  xpForNextLevel: number | null;
-  percent: number;
-  maxLevel: number;
-};
+export const LevelProgress = z.object({
+  level: z.int(),
+  levelName: z.string().nullable(),
+  xpForLevel: z.int(),
+  xpForNextLevel: z.int().nullable(),
+  percent: z.number(),
+  maxLevel: z.int(),
+});
+export type LevelProgress = z.output<typeof LevelProgress>;
 
 /**
  * Computes the thresholds of a curve.

@@ -1,21 +1,22 @@
 import { z } from "zod";
 
-/** How the state of two players is combined; see docs and `mergePlayers`. */
-export type MergeStrategy = {
-  xp: "SUM" | "MAX" | "KEEP_TARGET";
-  currencies: "SUM" | "MAX" | "KEEP_TARGET";
-  /** By the board's operator: BEST the better score, SUM the sum, LATEST the later one. */
-  leaderboards: "BY_OPERATOR" | "KEEP_TARGET";
-  /** Which attributes, metadata and profile take precedence where both have a value. */
-  profile: "TARGET_WINS" | "SOURCE_WINS";
-};
+const Amounts = z.enum(["SUM", "MAX", "KEEP_TARGET"]).default("SUM");
 
-export const DEFAULT_STRATEGY: MergeStrategy = {
-  xp: "SUM",
-  currencies: "SUM",
-  leaderboards: "BY_OPERATOR",
-  profile: "TARGET_WINS",
-};
+/** How the state of two players is combined; see docs and `mergePlayers`. */
+export const MergeStrategy = z.object({
+  xp: Amounts,
+  currencies: Amounts,
+  leaderboards: z
+    .enum(["BY_OPERATOR", "KEEP_TARGET"])
+    .default("BY_OPERATOR")
+    .meta({ description: "BY_OPERATOR: BEST takes the better score, SUM the sum, LATEST the later one" }),
+  profile: z.enum(["TARGET_WINS", "SOURCE_WINS"]).default("TARGET_WINS").meta({
+    description: "Where both have a value: of names, attributes and metadata. Tags are those of both",
+  }),
+});
+export type MergeStrategy = z.output<typeof MergeStrategy>;
+
+export const DEFAULT_STRATEGY = MergeStrategy.parse({});
 
 export const CAUSE_KINDS = [
   "EVENT",

@@ -1,4 +1,5 @@
 import { type RawBuilder, sql } from "kysely";
+import { z } from "zod";
 import type { LedgerRow } from "../../evaluation/effects.ts";
 import { announcePlayer } from "../../evaluation/evaluate.ts";
 import type { PlayerState } from "../../evaluation/player-state.ts";
@@ -42,7 +43,10 @@ export const IDENTITIES_MAX = 50;
 export const PRIMARY_PROVIDER = "external";
 
 /** An id of a player at another provider, by which the player can be looked up. */
-export type Identity = { provider: string; externalId: string; createdAt: string };
+export const Identity = z
+  .object({ provider: z.string(), externalId: z.string(), createdAt: z.iso.datetime() })
+  .meta({ id: "PlayerIdentity" });
+export type Identity = z.output<typeof Identity>;
 
 type Row = { provider: string; external_id: string; created_at: Date | string; player_id: string };
 

@@ -1,46 +1,48 @@
+import { z } from "zod";
 import { balanceNow } from "../../evaluation/currencies/adjust.ts";
-import { showLives } from "../../evaluation/lives/lives.ts";
+import { showLives, ShownLives } from "../../evaluation/lives/lives.ts";
 import type { PlayerState } from "../../evaluation/player-state.ts";
 import type { ProjectPlan } from "../../evaluation/project-plan.ts";
-import { type LevelProgress, levelProgress } from "../../evaluation/xp/levels.ts";
-import type { LivesView } from "../../kernel/events/shapes.ts";
+import { LevelProgress, levelProgress } from "../../evaluation/xp/levels.ts";
 import { isId } from "../../kernel/ids.ts";
 import type { Read } from "../../kernel/read.ts";
 import { together } from "../../kernel/together.ts";
 import type { Work } from "../../kernel/work.ts";
 import { unknownPlayer } from "../../players/player-refs.ts";
-import { Player, type PlayerStatus } from "../../players/player.ts";
+import { Player } from "../../players/player.ts";
 import type { PlayerKey } from "../change.ts";
 import { loadStates } from "../load-states.ts";
 import { stateOfPlayer } from "../load.ts";
 import { knownPlan, projectPlans, readPlan } from "../plan.ts";
 import { balances, dueLots, lots, type PlayerPart } from "../parts/part.ts";
 
-/** A player in the API. Times are ISO 8601. */
-export type ShownPlayer = {
-  id: string;
-  externalUserId: string;
-  displayName: string | null;
-  xp: number;
-  level: number;
-  levelProgress: LevelProgress;
-  currencies: Record<string, number>;
-  /** Null where the project has no lives. */
-  lives: LivesView | null;
-  status: PlayerStatus;
-  avatarUrl: string | null;
-  timezone: string | null;
-  locale: string | null;
-  country: string | null;
-  attributes: Record<string, unknown>;
-  metadata: Record<string, unknown>;
-  tags: string[];
-  seq: number;
-  firstSeenAt: string;
-  lastSeenAt: string | null;
-  createdAt: string;
-  updatedAt: string;
-};
+/** A player in the API. */
+export const ShownPlayer = z
+  .object({
+    id: z.uuid(),
+    externalUserId: z.string(),
+    displayName: z.string().nullable(),
+    xp: z.int(),
+    level: z.int(),
+    levelProgress: LevelProgress,
+    currencies: z.record(z.string(), z.int()).meta({ description: "Balances by key of the currency" }),
+    lives: ShownLives.nullable().meta({ description: "Null in a project without lives" }),
+    status: z.enum(["ACTIVE", "SUSPENDED", "BANNED", "MERGED", "ERASED"]),
+    avatarUrl: z.string().nullable(),
+    timezone: z.string().nullable(),
+    locale: z.string().nullable(),
+    country: z.string().nullable(),
+    attributes: z.record(z.string(), z.unknown()),
+    metadata: z.record(z.string(), z.unknown()),
+    tags: z.array(z.string()),
+    seq: z.int().meta({ description: "Sequence number of the player's live stream" }),
+    firstSeenAt: z.iso.datetime(),
+    lastSeenAt: z.iso.datetime().nullable(),
+    createdAt: z.iso.datetime(),
+    updatedAt: z.iso.datetime(),
+  })
+  .meta({ id: "Player" });
+export type ShownPlayer = z.output<typeof ShownPlayer>;
 
 /** Converts players of one project, with their holdings, to the API representation: constant statements. */
 export const showPlayers = async (

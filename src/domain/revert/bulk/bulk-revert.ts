@@ -36,30 +36,20 @@ const countUnknown = async (
   return rows[0]!.n;
 };
 
-/** Which events are meant; all that is given must hold. */
-type EventFilter = {
-  eventIds?: readonly string[] | undefined;
-  /** A player's events, with those of players merged into it. */
-  playerId?: string | undefined;
-  eventType?: string | undefined;
-  /** Of the events' own time: from inclusive, to exclusive. */
-  from?: string | undefined;
-  to?: string | undefined;
-  /** Of their arrival. */
-  receivedFrom?: string | undefined;
-  receivedTo?: string | undefined;
-};
-
-/** The filter as a job has stored it. */
-const StoredFilter = z.object({
+/** Which events are meant, as a job stores it; all that is given must hold. */
+const EventFilter = z.object({
   eventIds: z.array(z.string()).optional(),
+  /** A player's events, with those of players merged into it. */
   playerId: z.string().optional(),
   eventType: z.string().optional(),
+  /** Of the events' own time: from inclusive, to exclusive. */
   from: z.string().optional(),
   to: z.string().optional(),
+  /** Of their arrival. */
   receivedFrom: z.string().optional(),
   receivedTo: z.string().optional(),
 });
+type EventFilter = z.output<typeof EventFilter>;
 
 /** Events of a project that match a filter and arrived no later than the event `upTo`. */
 type Selection = {
@@ -267,7 +257,7 @@ const PLAYERS_MAX = 10_000;
 const COUNTED_PERCENT = 10;
 
 const Params = z.object({
-  filter: StoredFilter,
+  filter: EventFilter,
   /** Events that arrived later are not meant. */
   upTo: z.string(),
   reason: z.string(),

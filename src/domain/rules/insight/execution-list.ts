@@ -16,6 +16,7 @@ import type { Work } from "../../kernel/work.ts";
 import { getPlayer } from "../../progression/players/players.ts";
 import { findRule } from "../rules.ts";
 import { withFormHints } from "./form-hints.ts";
+import { Data } from "../../kernel/events/shapes.ts";
 
 type Summaries = readonly (readonly [type: string, summary: string])[];
 
@@ -64,28 +65,37 @@ const VALUE_TYPES_OF: Readonly<Record<OperatorName, readonly ValueType[]>> = {
   older_than: ["time"],
 };
 
-type CatalogueItem = {
-  type: string;
-  summary: string;
-  available: boolean;
-  /** JSON Schema (draft 2020-12) of the action; `$ref` refers to `definitions`. Null: not available yet. */
-  schema: Json | null;
-};
+const CatalogueItem = z.object({
+  type: z.string().meta({ example: "event_property" }),
+  summary: z.string(),
+  available: z.boolean(),
+  schema: Data.nullable().meta({ description: "JSON Schema; null: not available yet" }),
+});
+type CatalogueItem = z.output<typeof CatalogueItem>;
 
-type Catalogue = {
-  conditions: CatalogueItem[];
-  actions: CatalogueItem[];
-  triggers: CatalogueItem[];
-  /** JSON Schema of `limits`. */
-  limits: Json;
-  operators: { name: string; operand: OperandKind; isNumeric: boolean; valueTypes: readonly ValueType[] }[];
-  /** Maximum number of members of a LIST operand. */
-  listMax: number;
-  aggregates: readonly string[];
-  /** The service's own events that can trigger a rule. */
-  eventTypes: string[];
-  definitions: Json;
-};
+export const Catalogue = z
+  .object({
+    conditions: z.array(CatalogueItem),
+    actions: z.array(CatalogueItem),
+    triggers: z.array(CatalogueItem),
+    limits: Data.meta({ description: "JSON Schema of the limits of a rule" }),
+    operators: z.array(
+      z.object({
+        name: z.string(),
+        operand: z.enum(["NONE", "RANGE", "LIST", "DURATION", "SCALAR"]),
+        isNumeric: z.boolean().meta({ description: "Also for conditions on numbers alone" }),
+        valueTypes: z
+          .array(z.enum(VALUE_TYPES))
+          .meta({ description: "Types of values that it can say something about" }),
+      }),
+    ),
+    listMax: z.int(),
+    aggregates: z.array(z.string()),
+    eventTypes: z.array(z.string()),
+    definitions: Data.meta({ description: "Definitions that `$ref` of the schemas refers to" }),
+  })
+  .meta({ id: "RuleCatalogue" });
+export type Catalogue = z.output<typeof Catalogue>;
 
 type Branch = Json & { properties: Partial<Record<"type" | "kind", { const: string }>> };
 
@@ -143,10 +153,10 @@ export const getCatalogue = (): Catalogue => {
       name,
       operand: operandOf(name),
       isNumeric: NUMBERS.includes(name),
-      valueTypes: VALUE_TYPES_OF[name],
+      valueTypes: [...VALUE_TYPES_OF[name]],
     })),
     listMax: LIST_MAX,
-    aggregates: AGGREGATES,
+    aggregates: [...AGGREGATES],
     eventTypes: [...DERIVED_EVENT_TYPES, ...TRACKED_OWN_TYPES].toSorted(),
     definitions: $defs,
   };
@@ -160,22 +170,25 @@ type ExecutionMode = (typeof EXECUTION_MODES)[number];
 const EFFECTS_MAX = 50;
 
 /** One firing of a rule, or a simulated one in SHADOW or HOLDOUT. */
-type Execution = {
-  id: string;
-  ruleId: string;
-  ruleVersion: number;
-  playerId: string;
-  externalUserId: string | null;
-  /** The tracked event that caused it; for a change by REST an id of its own. */
-  eventId: string;
-  /** Number of derivation steps from the tracked event: 0 where that triggered the rule itself. */
-  depth: number;
-  mode: ExecutionMode;
-  /** Its effects; for SHADOW the simulated ones; null for HOLDOUT. */
-  effects: { type: string; data: Json }[] | null;
-  revertedAt: string | null;
-  createdAt: string;
-};
+export const Execution = z
+  .object({
+    id: z.uuid(),
+    ruleId: z.uuid(),
+    ruleVersion: z.int(),
+    playerId: z.uuid(),
+    externalUserId: z.string().nullable(),
+    eventId: z.uuid().meta({ description: "The tracked event; of a change by REST an id of its own" }),
+    depth: z.int().meta({ description: "Steps from the tracked event: 0 if it triggered the rule directly" }),
+    mode: z.enum(EXECUTION_MODES).meta({ description: "HOLDOUT: the player was held back" }),
+    effects: z
+      .array(z.object({ type: z.string(), data: Data }))
+      .nullable()
+      .meta({ description: "Its effects; for SHADOW the simulated ones; null for HOLDOUT" }),
+    revertedAt: z.iso.datetime().nullable(),
+    createdAt: z.iso.datetime(),
+  })
+  .meta({ id: "RuleExecution" });
+export type Execution = z.output<typeof Execution>;
 
 type ListExecutions = {
   limit: number;

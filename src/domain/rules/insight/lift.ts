@@ -1,11 +1,6 @@
+import { z } from "zod";
 import { sql } from "kysely";
-import {
-  addCounts,
-  type Counts,
-  type Histogram,
-  noCounts,
-  percentile,
-} from "../../evaluation/running/stats.ts";
+import { addCounts, type Counts, Histogram, noCounts, percentile } from "../../evaluation/running/stats.ts";
 
 import { type Interval, type Share, shareDifference } from "../../kernel/intervals.ts";
 import type { Work } from "../../kernel/work.ts";
@@ -21,28 +16,46 @@ export const STATS_DAYS_MAX = 92;
 export const STATS_INTERVALS = ["HOUR", "DAY", "TOTAL"] as const;
 type StatsInterval = (typeof STATS_INTERVALS)[number];
 
-/** Statistics of sampled events only: see settings.traceSampling. */
-type SampledStats = {
-  /** Number of traced evaluations. */
-  evaluations: number;
-  /** Conditions because of which the rule did not match, by their path: a funnel. */
-  failingConditions: Histogram;
-  /** Median and 99th percentile of the evaluation time in microseconds, accurate to a fifth. */
-  p50Micros: number | null;
-  p99Micros: number | null;
-};
+const StatsBucket = z
+  .object({
+    from: z.iso.datetime(),
+    to: z.iso.datetime(),
+    evaluated: z.int().meta({
+      description:
+        "Events that the rule was tested for; those that an indexed property rules out are not counted",
+    }),
+    fired: z.int(),
+    reasons: Histogram.meta({ example: { MATCHED: 3, CONDITIONS_NOT_MET: 12 } }),
+    cost: Histogram.meta({
+      description: "Given by the rule, less what it took, by asset",
+      example: { xp: 300, "currency:coins": 15 },
+    }),
+    sampled: z
+      .object({
+        evaluations: z.int(),
+        failingConditions: Histogram.meta({
+          description: "The condition because of which it did not match",
+          example: { "conditions.all[0]": 9 },
+        }),
+        p50Micros: z.number().nullable(),
+        p99Micros: z.number().nullable().meta({ description: "99 in 100 took at most so long; to a fifth" }),
+      })
+      .meta({ description: "Of sampled events only, see settings.traceSampling" }),
+  })
+  .meta({ id: "RuleStatsBucket" });
+type StatsBucket = z.output<typeof StatsBucket>;
 
-type StatsBucket = Omit<Counts, "leafFails" | "micros"> & { from: string; to: string; sampled: SampledStats };
-
-type RuleStatsReport = {
-  ruleId: string;
-  from: string;
-  to: string;
-  interval: StatsInterval;
-  total: StatsBucket;
-  /** Those with any data, oldest first; none for TOTAL. */
-  buckets: StatsBucket[];
-};
+export const RuleStatsReport = z
+  .object({
+    ruleId: z.uuid(),
+    from: z.iso.datetime(),
+    to: z.iso.datetime(),
+    interval: z.enum(STATS_INTERVALS),
+    total: StatsBucket,
+    buckets: z.array(StatsBucket).meta({ description: "Those with anything in them, oldest first" }),
+  })
+  .meta({ id: "RuleStats" });
+export type RuleStatsReport = z.output<typeof RuleStatsReport>;
 
 const show = ({ leafFails, micros, ...counts }: Counts, fromMs: number, toMs: number): StatsBucket => ({
   from: new Date(fromMs).toISOString(),
@@ -116,33 +129,32 @@ const SMALL_GROUP = 100;
 const EVENTS_MAX = 1_000;
 
 /** Players reached by the rule, from the first time on. */
-type LiftGroup = {
-  players: number;
-  /** Number of players who sent another event at least a day later. */
-  activeLater: number;
-  /** Share of players; null without players. */
-  activeLaterShare: number | null;
-  /** Average number of events that a player sent afterwards, to the end of the span. */
-  eventsPerPlayer: number | null;
-};
+const LiftGroup = z
+  .object({
+    players: z.int(),
+    activeLater: z.int().meta({ description: "Players who sent another event at least a day later" }),
+    activeLaterShare: z.number().nullable(),
+    eventsPerPlayer: z.number().nullable().meta({ description: "Sent after, on average" }),
+  })
+  .meta({ id: "RuleLiftGroup" });
+type LiftGroup = z.output<typeof LiftGroup>;
 
-type Lift = {
-  ruleId: string;
-  from: string;
-  to: string;
-  /** Players who received the rule's effects. */
-  treated: LiftGroup;
-  /** Players who were held out. */
-  holdout: LiftGroup;
-  /**
-   * Treated minus holdout, with the interval that contains the true difference 95 times in 100 (Newcombe's
-   * hybrid score interval, Statistics in Medicine 17, 1998). Null while a group is empty.
-   */
-  activeLaterDifference: Interval | null;
-  eventsPerPlayerDifference: number | null;
-  /** Caveats. */
-  notes: string[];
-};
+export const Lift = z
+  .object({
+    ruleId: z.uuid(),
+    from: z.iso.datetime(),
+    to: z.iso.datetime(),
+    treated: LiftGroup,
+    holdout: LiftGroup,
+    activeLaterDifference: z
+      .object({ value: z.number(), low: z.number(), high: z.number() })
+      .nullable()
+      .meta({ description: "Treated minus holdout, with its 95 % interval" }),
+    eventsPerPlayerDifference: z.number().nullable(),
+    notes: z.array(z.string()),
+  })
+  .meta({ id: "RuleLift" });
+export type Lift = z.output<typeof Lift>;
 
 type Row = { mode: "LIVE" | "HOLDOUT"; players: number; active: number; events: number | null };
 

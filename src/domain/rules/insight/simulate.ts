@@ -308,7 +308,7 @@ type Change = { changed: string[]; before: Json; after: Json };
  * Effects of a simulated event. `resultingState` holds the player's state that it would change, and
  * `playerExists` is false where the player was made up: from a snapshot, or because no player has the id.
  */
-export type SimulatedEvent = EventTrace & { playerExists: boolean; resultingState: Change };
+type SimulatedEvent = EventTrace & { playerExists: boolean; resultingState: Change };
 
 /**
  * Evaluates an event as processing would, in trace mode, and writes nothing: no locks, and limits over all

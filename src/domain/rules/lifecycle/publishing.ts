@@ -1,9 +1,10 @@
+import { z } from "zod";
 import { isDeepStrictEqual } from "node:util";
 import { sql } from "kysely";
 import { auditDefinition } from "../../accounts/audit/audit.ts";
 import { changeRunning, checkSize } from "../../economy/definitions/running.ts";
 import { cyclesWith, cycleText, loopText } from "../../economy/loops/loops.ts";
-import { KeptRule, type RuleDocument } from "../../evaluation/language/document.ts";
+import { KeptRule, type RuleDocument, StoredRule } from "../../evaluation/language/document.ts";
 import type { LeftOut } from "../../evaluation/running/outcome.ts";
 import { conflict, notFound } from "../../kernel/errors.ts";
 import { type RowOf, shownRow } from "../../kernel/json.ts";
@@ -68,15 +69,17 @@ const checkDocument = (document: unknown): RuleDocument => {
 };
 
 /** A published version as the API shows it. */
-type ShownVersion = {
-  version: number;
-  definition: RuleDocument;
-  changeNote: string | null;
-  publishedBy: string;
-  publishedAt: string;
-  /** Whether it is the version that runs, or would. */
-  isPublished: boolean;
-};
+export const ShownVersion = z
+  .object({
+    version: z.int(),
+    definition: StoredRule,
+    changeNote: z.string().nullable(),
+    publishedBy: z.string(),
+    publishedAt: z.iso.datetime(),
+    isPublished: z.boolean().meta({ description: "The one that runs, or would" }),
+  })
+  .meta({ id: "RuleVersion" });
+export type ShownVersion = z.output<typeof ShownVersion>;
 
 /** Orders of the list. */
 export const VERSION_ORDERS = { by: { version: sql`version` }, usual: "desc" } as const;

@@ -1,5 +1,5 @@
 import { DomainError, type FieldProblem } from "../../kernel/errors.ts";
-import type { Metric } from "../../evaluation/metrics/compile.ts";
+import { Metric } from "../../evaluation/metrics/compile.ts";
 import { PROBLEMS_MAX, RULE_MAX_BYTES } from "../../kernel/limits.ts";
 import { bytesOf } from "../../kernel/hostile-json.ts";
 import type { Work } from "../../kernel/work.ts";
@@ -9,42 +9,56 @@ import type { GraphRule } from "../../economy/loops/graph.ts";
 import { namedProblems } from "../named.ts";
 import { Rule } from "../rules.ts";
 import { visitLeaves } from "../../evaluation/language/trees.ts";
-import type { z } from "zod";
+import { z } from "zod";
 import type { Json } from "../../kernel/events/events.ts";
 import { isJsonObject } from "../../kernel/json.ts";
 
-/** A warning; one that `blocksPublish` allows a rule to be saved, but not to be published. */
-type RuleWarning = FieldProblem & { blocksPublish: boolean };
+const keys = z.array(z.string());
+const Problem = z.object({
+  field: z.string().meta({ example: "actions.0.currencyKey" }),
+  message: z.string(),
+});
 
-/** Cost of a rule for every event that it listens to. */
-type EstimatedCost = {
-  /** Number of conditions, all of which are evaluated in the worst case. */
-  conditions: number;
-  actions: number;
-  /** Number of counters kept for each player because of it; equal ones of other rules are shared. */
-  counters: number;
-  /** Number of counters over all players, on which events of different players contend. */
-  sharedCounters: number;
-  /** Whether a property decides at once which events it can match, so that others cost nothing. */
-  isIndexed: boolean;
-  /** LOW, MEDIUM or HIGH: sums up the above. */
-  level: "LOW" | "MEDIUM" | "HIGH";
-};
-
-/** What a rule reads and changes, by keys. */
-type ShownNeeds = { metrics: Metric[] } & Record<
-  "currencies" | "streaks" | "badges" | "leaderboards" | "segments" | "rewards" | "quests" | "adventures",
-  string[]
->;
-
-type Validation = {
-  valid: boolean;
-  errors: FieldProblem[];
-  warnings: RuleWarning[];
-  /** Null while there are errors. */
-  needs: ShownNeeds | null;
-  estimatedCost: EstimatedCost | null;
-};
+export const Validation = z
+  .object({
+    valid: z.boolean().meta({ description: "It could be saved; see `warnings` for publishing" }),
+    errors: z.array(Problem),
+    warnings: z.array(
+      Problem.extend({
+        blocksPublish: z.boolean().meta({ description: "It can be saved, and not be published" }),
+      }),
+    ),
+    needs: z
+      .object({
+        metrics: z.array(Metric),
+        currencies: keys,
+        streaks: keys,
+        badges: keys,
+        leaderboards: keys,
+        segments: keys,
+        rewards: keys,
+        quests: keys,
+        adventures: keys,
+      })
+      .nullable()
+      .meta({ description: "Everything that it reads and changes, by key; null while there are errors" }),
+    estimatedCost: z
+      .object({
+        conditions: z.int(),
+        actions: z.int(),
+        counters: z.int().meta({ description: "Kept for each player; equal ones of other rules are shared" }),
+        sharedCounters: z.int().meta({
+          description: "Over all players: events of different players wait for one another",
+        }),
+        isIndexed: z.boolean().meta({
+          description: "A property decides at once which events it can match; the others cost nothing",
+        }),
+        level: z.enum(["LOW", "MEDIUM", "HIGH"]),
+      })
+      .nullable(),
+  })
+  .meta({ id: "RuleValidation" });
+export type Validation = z.output<typeof Validation>;
 
 /** Builds a 400 that names every problem. */
 export const refusal = (details: FieldProblem[], reason?: string): DomainError => {
@@ -75,7 +89,7 @@ export const validateRule = async (work: Work, projectId: string, document: unkn
   const existing = await work.em.findOne(Rule, { projectId, key });
   const own: GraphRule = { id: existing?.id ?? "", key, status: "DRAFT", definition: rule };
   const cycles = await cyclesWith(work, projectId, own);
-  const warnings: RuleWarning[] = [
+  const warnings: Validation["warnings"] = [
     ...named,
     ...cycles.map((cycle) => ({
       field: "triggers",
@@ -94,7 +108,7 @@ const withErrors = (errors: FieldProblem[]): Validation => ({
   estimatedCost: null,
 });
 
-const showNeeds = (rule: RuleDocument): ShownNeeds => {
+const showNeeds = (rule: RuleDocument): Validation["needs"] => {
   const mentions = mentionsOf(rule);
   const keysOf = (wanted: string): string[] => [
     ...new Set(mentions.flatMap(({ kind, key }) => (kind === wanted ? [key] : []))),
@@ -117,7 +131,7 @@ const MEDIUM = 10;
 
 const HIGH = 30;
 
-const estimate = (rule: RuleDocument): EstimatedCost => {
+const estimate = (rule: RuleDocument): Validation["estimatedCost"] => {
   let conditions = 0;
   visitLeaves(rule.conditions, () => void conditions++);
   const { global = [], budgets = [] } = (rule.limits ?? {}) as { global?: unknown[]; budgets?: unknown[] };

@@ -1,10 +1,11 @@
+import { z } from "zod";
 import { sql } from "kysely";
 import { createSizedCache } from "../../../kernel/caches.ts";
 import { joinFlight } from "../../../kernel/flights.ts";
 import { inSlices, nextSlice } from "../../../kernel/slices.ts";
 import { retainedKey, type Transact, Unprepared, type Work } from "../../../kernel/work.ts";
 import { admit } from "../channel-row.ts";
-import { findForeignLink, findLinks, screenWords, type WordMatch } from "./built-in-words.ts";
+import { findForeignLink, findLinks, screenWords } from "./built-in-words.ts";
 import { moderate, type Verdict } from "./moderate.ts";
 import {
   type CompiledList,
@@ -208,16 +209,31 @@ export const filterOf = async (
 };
 
 /** The moderation result of a text, and the rule behind it. */
-type Trial = {
-  outcome: "VISIBLE" | "MASKED" | "HELD" | "BLOCKED";
-  /** The text for other readers; null when it is blocked. */
-  content: string | null;
-  /** LINK_NOT_ALLOWED or MESSAGE_BLOCKED. */
-  reason: string | null;
-  flags: string[];
-  words: WordMatch[];
-  links: { host: string; domain: string | null }[];
-};
+export const Trial = z
+  .object({
+    outcome: z.enum(["VISIBLE", "MASKED", "HELD", "BLOCKED"]),
+    content: z.string().nullable().meta({ description: "As others would read it; null: blocked" }),
+    reason: z.string().nullable().meta({ description: "LINK_NOT_ALLOWED or MESSAGE_BLOCKED" }),
+    flags: z.array(z.string()),
+    words: z
+      .array(
+        z.object({
+          list: z.string().meta({
+            description: "@en is the built-in list, @unread stands for text that takes too long to search",
+          }),
+          word: z.string(),
+          action: z.enum(["MASK", "BLOCK", "HOLD"]),
+          start: z.int().meta({ description: "In UTF-16 units of the text" }),
+          end: z.int().meta({ description: "Exclusive" }),
+        }),
+      )
+      .meta({ description: "The rules that matched, and where: of a list the longest at each place" }),
+    links: z
+      .array(z.object({ host: z.string(), domain: z.string().nullable() }))
+      .meta({ description: "Where links are not all allowed: those that were found" }),
+  })
+  .meta({ id: "ChatFilterTrial" });
+export type Trial = z.output<typeof Trial>;
 
 /**
  * Moderates a text as of a player who may write, in a channel or, without one, in a PROJECT channel with its

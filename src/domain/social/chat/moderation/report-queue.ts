@@ -1,7 +1,14 @@
+import { z } from "zod";
 import { type RawBuilder, sql } from "kysely";
 import { type Bucket, type CountingParts, countUse } from "../../../accounts/rate-limits/limiter.ts";
 import { conflict, notFound } from "../../../kernel/errors.ts";
-import type { ChannelKind, Moderation, ReportReason } from "../../../kernel/events/social-views.ts";
+import {
+  type ChannelKind,
+  MODERATIONS,
+  REPORT_REASONS,
+  type ReportReason,
+} from "../../../kernel/events/social-views.ts";
+import { Person } from "../../../kernel/events/shapes.ts";
 import { isId, newId } from "../../../kernel/ids.ts";
 import { type RowOf, shownRow } from "../../../kernel/json.ts";
 import { offsetOf, orderBy, type Ordered, type PageQuery, type SortOf } from "../../../kernel/paging.ts";
@@ -9,7 +16,7 @@ import { countRows, type Total, type Work } from "../../../kernel/work.ts";
 import { getPlayer, isPlayer } from "../../../progression/players/players.ts";
 import { admit, type Channel, type ChannelRef } from "../channel-row.ts";
 import { auditPrivateRead, isHidden, lockMessage, type MessageRow, ofMessage } from "../message-view.ts";
-import { holdMessage, listSanctions, type Person, personOf, type Sanction } from "./show-sanction.ts";
+import { holdMessage, listSanctions, personOf, Sanction } from "./show-sanction.ts";
 
 export const REPORT_STATUSES = ["OPEN", "IN_REVIEW", "RESOLVED", "DISMISSED"] as const;
 export type ReportStatus = (typeof REPORT_STATUSES)[number];
@@ -19,21 +26,24 @@ export type ReportAction = (typeof REPORT_ACTIONS)[number];
 /**
  * A report as moderators see it; without `seq` it is about a player, and was created by the service itself.
  */
-export type Report = {
-  id: string;
-  channelId: string | null;
-  seq: number | null;
-  reporter: Person | null;
-  sender: Person | null;
-  reason: ReportReason;
-  note: string | null;
-  status: ReportStatus;
-  action: ReportAction | null;
-  assignee: string | null;
-  createdAt: string;
-  resolvedAt: string | null;
-  resolvedBy: string | null;
-};
+export const Report = z
+  .object({
+    id: z.uuid(),
+    channelId: z.uuid().nullable(),
+    seq: z.int().nullable().meta({ description: "null: about the player, made by the service itself" }),
+    reporter: Person.nullable(),
+    sender: Person.nullable(),
+    reason: z.enum(REPORT_REASONS),
+    note: z.string().nullable(),
+    status: z.enum(REPORT_STATUSES),
+    action: z.enum(REPORT_ACTIONS).nullable(),
+    assignee: z.string().nullable(),
+    createdAt: z.iso.datetime(),
+    resolvedAt: z.iso.datetime().nullable(),
+    resolvedBy: z.string().nullable(),
+  })
+  .meta({ id: "ChatReport" });
+export type Report = z.output<typeof Report>;
 
 /** Reports `r` with their players. */
 const REPORTS = sql`
@@ -181,30 +191,40 @@ export const listReports = async (
 };
 
 /** A message as moderators read it: with its original text, whatever happened to it. */
-type ReviewedMessage = {
-  id: string;
-  seq: number;
-  sender: Person | null;
-  content: string;
-  original: string | null;
-  moderation: Moderation;
-  flags: string[];
-  isShadowed: boolean;
-  editedAt: string | null;
-  deletedAt: string | null;
-  createdAt: string;
-};
+export const ReviewedMessage = z
+  .object({
+    id: z.uuid(),
+    seq: z.int(),
+    sender: Person.nullable(),
+    content: z.string(),
+    original: z.string().nullable().meta({ description: "The text before masks, edits and deletion" }),
+    moderation: z.enum(MODERATIONS),
+    flags: z.array(z.string()),
+    isShadowed: z.boolean(),
+    editedAt: z.iso.datetime().nullable(),
+    deletedAt: z.iso.datetime().nullable(),
+    createdAt: z.iso.datetime(),
+  })
+  .meta({ id: "ReviewedChatMessage" });
+export type ReviewedMessage = z.output<typeof ReviewedMessage>;
 
 /** A report with the information that a moderator needs. */
-type ReviewedReport = {
-  report: Report;
-  /** Null once retention has deleted it, and for a report about a player. */
-  message: ReviewedMessage | null;
-  /** Up to five before and five after, in order. */
-  neighbours: ReviewedMessage[];
-  /** The sender's history: newest first, with total numbers. */
-  history: { sanctions: Sanction[]; sanctionCount: number; reports: Report[]; reportCount: number };
-};
+export const ReviewedReport = z
+  .object({
+    report: Report,
+    message: ReviewedMessage.nullable().meta({ description: "null once retention has deleted it" }),
+    neighbours: z.array(ReviewedMessage).meta({ description: "Up to five before and five after, in order" }),
+    history: z
+      .object({
+        sanctions: z.array(Sanction),
+        sanctionCount: z.int(),
+        reports: z.array(Report),
+        reportCount: z.int(),
+      })
+      .meta({ description: "Of the sender: the newest 20 of each, and how many there are" }),
+  })
+  .meta({ id: "ChatReportReview" });
+export type ReviewedReport = z.output<typeof ReviewedReport>;
 
 type MessageRef = { projectId: string; channelId: string; seq: number };
 

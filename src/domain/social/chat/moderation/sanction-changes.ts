@@ -1,3 +1,4 @@
+import { z } from "zod";
 import { sql } from "kysely";
 import type { Bucket, Limiter } from "../../../accounts/rate-limits/limiter.ts";
 import { sendMessage } from "../../../evaluation/inbox/send.ts";
@@ -9,7 +10,13 @@ import { changePlayers } from "../../../progression/change.ts";
 import { getPlayer } from "../../../progression/players/players.ts";
 import { type Channel, isPrivate } from "../channel-row.ts";
 import { isInForce } from "./moderate.ts";
-import { readReport, type Report, type ReportAction, type ReportStatus } from "./report-queue.ts";
+import {
+  readReport,
+  type Report,
+  REPORT_ACTIONS,
+  type ReportAction,
+  type ReportStatus,
+} from "./report-queue.ts";
 import {
   actorName,
   type AppealStatus,
@@ -22,8 +29,11 @@ import {
 /** Maximum number of a player's concurrent sanctions: each send reads them. */
 export const SANCTIONS_MAX = 20;
 /** Ten years, in seconds; anything longer must be permanent. */
-export const SANCTION_SECONDS_MAX = 10 * 366 * 86_400;
-export const SANCTION_REASON_MAX = 500;
+const SANCTION_SECONDS_MAX = 10 * 366 * 86_400;
+const SANCTION_REASON_MAX = 500;
+/** How long a sanction holds, in seconds. */
+export const Duration = z.int().min(1).max(SANCTION_SECONDS_MAX).optional();
+export const Reason = z.string().min(1).max(SANCTION_REASON_MAX);
 /** Maximum characters of an appeal. */
 export const APPEAL_MAX = 1_000;
 
@@ -294,19 +304,21 @@ const NEXT: Readonly<Record<ReportStatus, readonly ReportStatus[]>> = {
 /** Type of inbox messages about warnings. */
 const INBOX_TYPE = "chat-warning";
 
-type ReportPatch = {
-  status?: ReportStatus | undefined;
-  /** Required for RESOLVED, and only allowed there. */
-  action?: ReportAction | undefined;
-  /** The moderator in charge; default for IN_REVIEW: the caller. */
-  assignee?: string | undefined;
-  /** For MUTE and BAN; absent: permanent. */
-  durationSeconds?: number | undefined;
-  /** Shown to the player for WARN, MUTE and BAN; default: the reason of the report. */
-  reason?: string | undefined;
-  /** For MUTE and BAN: only in the channel of the message. */
-  channelOnly?: boolean | undefined;
-};
+const ASSIGNEE_MAX = 255;
+export const ReportPatch = z
+  .strictObject({
+    status: z.enum(["IN_REVIEW", "RESOLVED", "DISMISSED"]).optional(),
+    action: z.enum(REPORT_ACTIONS).optional().meta({ description: "With RESOLVED" }),
+    assignee: z.string().min(1).max(ASSIGNEE_MAX).optional().meta({ description: "Default: the caller" }),
+    durationSeconds: Duration.meta({ description: "Of MUTE and BAN; default: for good" }),
+    reason: Reason.optional().meta({ description: "Shown to the sender for WARN, MUTE and BAN" }),
+    channelOnly: z
+      .boolean()
+      .optional()
+      .meta({ description: "MUTE and BAN: in the message's channel; default: in all" }),
+  })
+  .meta({ example: { status: "IN_REVIEW" } });
+export type ReportPatch = z.output<typeof ReportPatch>;
 
 const checkPatch = ({ status, action, durationSeconds }: ReportPatch): void => {
   if (status === "RESOLVED" && action === undefined) throw invalid("action", "is needed with RESOLVED");

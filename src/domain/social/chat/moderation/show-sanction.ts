@@ -1,9 +1,14 @@
+import { z } from "zod";
 import { type RawBuilder, sql } from "kysely";
 import { audit } from "../../../accounts/audit/audit.ts";
 import { actorOf } from "../../../kernel/caller.ts";
 import { conflict, invalid, notFound } from "../../../kernel/errors.ts";
-import type { ChatMessage, Moderation, SanctionKind } from "../../../kernel/events/social-views.ts";
-import type { PlayerRef } from "../../../kernel/events/events.ts";
+import {
+  type ChatMessage,
+  type Moderation,
+  SANCTION_KINDS,
+  type SanctionKind,
+} from "../../../kernel/events/social-views.ts";
 import { isId, newId } from "../../../kernel/ids.ts";
 import { isoOf } from "../../../kernel/iso-time.ts";
 import { type RowOf, shownRow } from "../../../kernel/json.ts";
@@ -23,7 +28,16 @@ import {
   showMessage,
 } from "../message-view.ts";
 import { isInForce } from "./moderate.ts";
-import { createTwinCheck, isComparable, type ListAction, type ListMatch, TWINS_MAX } from "./word-filter.ts";
+import {
+  createTwinCheck,
+  isComparable,
+  LIST_ACTIONS,
+  LIST_MATCHES,
+  type ListAction,
+  type ListMatch,
+  TWINS_MAX,
+} from "./word-filter.ts";
+import { Person } from "../../../kernel/events/shapes.ts";
 
 /** The kind of moderator, for `by` of `chat.message_moderated`. */
 type Moderator = "MODERATOR" | "ADMIN";
@@ -140,9 +154,6 @@ const writeRestored = async (work: Work, channel: ChannelKey, row: MessageRow): 
 export const APPEAL_STATUSES = ["OPEN", "ACCEPTED", "REJECTED"] as const;
 export type AppealStatus = (typeof APPEAL_STATUSES)[number];
 
-/** A player whom a row names. */
-export type Person = PlayerRef & { displayName: string | null };
-
 /** SQL: the Person with this id, given the alias of the joined player; null without an id. */
 export const personOf = (id: RawBuilder<unknown>, player: string): RawBuilder<unknown> => sql`
   case when ${id} is not null then json_build_object('playerId', ${id},
@@ -150,22 +161,24 @@ export const personOf = (id: RawBuilder<unknown>, player: string): RawBuilder<un
     'displayName', ${sql.ref(`${player}.display_name`)}) end`;
 
 /** A sanction as moderators see it. Times are ISO 8601. */
-export type Sanction = {
-  id: string;
-  player: Person;
-  kind: SanctionKind;
-  channelId: string | null;
-  reason: string;
-  isAutomatic: boolean;
-  /** Whether it is neither revoked nor expired. */
-  isActive: boolean;
-  expiresAt: string | null;
-  createdBy: string;
-  createdAt: string;
-  revokedAt: string | null;
-  revokedBy: string | null;
-  appeal: { text: string; status: AppealStatus; at: string } | null;
-};
+export const Sanction = z
+  .object({
+    id: z.uuid(),
+    player: Person,
+    kind: z.enum(SANCTION_KINDS),
+    channelId: z.uuid().nullable().meta({ description: "null: in all channels of the project" }),
+    reason: z.string(),
+    isAutomatic: z.boolean(),
+    isActive: z.boolean().meta({ description: "Neither revoked nor over" }),
+    expiresAt: z.iso.datetime().nullable().meta({ description: "null: for good" }),
+    createdBy: z.string(),
+    createdAt: z.iso.datetime(),
+    revokedAt: z.iso.datetime().nullable(),
+    revokedBy: z.string().nullable(),
+    appeal: z.object({ text: z.string(), status: z.enum(APPEAL_STATUSES), at: z.iso.datetime() }).nullable(),
+  })
+  .meta({ id: "ChatSanction" });
+export type Sanction = z.output<typeof Sanction>;
 
 type SanctionRow = Omit<RowOf<Sanction>, "isActive">;
 
@@ -247,14 +260,15 @@ export const LIST_WORDS_MAX = 5_000;
 type WordListInput = { action: ListAction; match: ListMatch; words: readonly string[] };
 
 /** A list without its words. */
-type WordListSummary = {
-  key: string;
-  action: ListAction;
-  match: ListMatch;
-  wordCount: number;
-  createdAt: string;
-  updatedAt: string;
-};
+export const WordListSummary = z.object({
+  key: z.string(),
+  action: z.enum(LIST_ACTIONS),
+  match: z.enum(LIST_MATCHES),
+  wordCount: z.int(),
+  createdAt: z.iso.datetime(),
+  updatedAt: z.iso.datetime(),
+});
+export type WordListSummary = z.output<typeof WordListSummary>;
 
 type WordList = WordListSummary & { words: string[] };
 
