@@ -95,7 +95,9 @@ describe("custom domains over two processes", function () {
     const areIssued = async () => (await list(1)).every(({ sslStatus }) => sslStatus === "ISSUED");
     await eventually(areIssued, { timeoutMs: 120_000, label: "all certificates are there" });
     const names = made.map(({ domain }) => domain).toSorted();
-    assert.deepEqual((await ordered()).toSorted(), names);
+    // An order that fails is made again after a minute, and none of those that succeed is.
+    assert.deepEqual([...new Set(await ordered())].toSorted(), names);
+    assert.equal(issuedBy(pebble), COUNT);
     const accounts = await sql`select from acme_accounts`.execute(db());
     assert.equal(accounts.rows.length, 1);
 
@@ -106,7 +108,6 @@ describe("custom domains over two processes", function () {
         ({ id, sslStatus, certificate }) => sslStatus === "ISSUED" && certificate!.renewAt !== before.get(id),
       );
     await eventually(areRenewed, { timeoutMs: 120_000, label: "all certificates are renewed" });
-    assert.deepEqual((await ordered()).toSorted(), [...names, ...names].toSorted());
     assert.equal(issuedBy(pebble), 2 * COUNT);
   });
 
