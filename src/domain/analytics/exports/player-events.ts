@@ -122,7 +122,7 @@ const ofRolled = async (work: Work, rolled: Rolled): Promise<RawBuilder<unknown>
 
 /**
  * Finds when players had their first and their last event before `asOf`, and how many: from rollups where those
- * know all of it, which takes a tenth of the time, and else from events.
+ * know all of it, and else from those events that are still kept, which takes several times as long.
  * @returns a query with the columns player_id, first_ms, last_ms and n; players without an event may be missing
  */
 export const findEvents = async (work: Work, frame: Frame): Promise<RawBuilder<unknown>> => {
